@@ -160,10 +160,10 @@ def normalise_inputs(kind: str, batch: GraphBatch, h: int) -> list[Tensor]:
 
 
 def _normalise(kind: str, drop: float = 0.5, draws: Draws | None = DRAWS) -> Case:
-    names = {"rows": "_RowNormaliseReLUDropout", "gather": "_GatherNormaliseReLUDropout"}
-    names |= dict.fromkeys(("relu", "bias"), "_ReLUDropout")
+    names = {"rows": "RowNormaliseReLUDropout", "gather": "GatherNormaliseReLUDropout"}
+    names |= dict.fromkeys(("relu", "bias"), "ReLUDropout")
     run = partial(run_normalise, kind, drop, draws)
-    compiled = names.get(kind, "_NormaliseReLUDropout")
+    compiled = names.get(kind, "NormaliseReLUDropout")
     return Case(run, partial(normalise_inputs, kind), compiled)
 
 
@@ -184,7 +184,7 @@ def _extractor(ends: int, draws: Draws | None) -> Case:
 
     return Case(
         lambda batch, h, *weights: extractor(h, batch, *weights, 0.4, draws),
-        inputs, "_Extractor", 4, by_graph=False, fused=True,
+        inputs, "Extractor", 4, by_graph=False, fused=True,
     )  # fmt: skip
 
 
@@ -195,7 +195,7 @@ def _multi(kinds: tuple[Aggregator, ...]) -> Case:
     return Case(
         lambda batch, e, weight: multi_aggregate_edges(e, batch, weight, kinds),
         lambda batch, h: [normal(1, batch.num_edges, h), normal(2, batch.num_edges).sigmoid()],
-        "_MultiAggregate", smooth="std" not in kinds,
+        "MultiAggregate", smooth="std" not in kinds,
     )  # fmt: skip
 
 
@@ -255,27 +255,27 @@ CASES: dict[str, Case] = {
     "add dropout": Case(
         lambda batch, x, z: add_dropout(x, z, batch.node_id, 0.3, DRAWS),
         lambda batch, h: [normal(1, batch.num_nodes, h), normal(2, batch.num_nodes, h)],
-        "_AddDropout",
+        "AddDropout",
     ),
     "batch norm": Case(
         _run_batch_norm,
         lambda batch, h: [normal(1, batch.num_nodes, h) + 0.5, normal(3, h), normal(4, h)],
-        "_BatchNormReLU", min_nodes=3, by_graph=False,
+        "BatchNormReLU", min_nodes=3, by_graph=False,
     ),
     "sum of nodes": Case(
         lambda batch, x: pool(x, batch.node_ptr),
         lambda batch, h: [normal(1, batch.num_nodes, h)],
-        "_SegmentSum",
+        "SegmentSum",
     ),
     "concrete": Case(
         lambda batch, logits: concrete(logits, batch.edge_id, DRAWS, 0.3),
         lambda batch, h: [3 * normal(1, batch.num_edges)],
-        "_Concrete", by_graph=False,  # in torch, log() depends on the place in a vector
+        "Concrete", by_graph=False,  # in torch, log() depends on the place in a vector
     ),
     "information": Case(
         lambda batch, logits: bernoulli_kl(logits, 0.7),
         lambda batch, h: [(3 * normal(1, batch.num_edges)).sigmoid()],
-        "_BernoulliKL", by_graph=False,
+        "BernoulliKL", by_graph=False,
     ),
     **{f"gin {kind}": gin(kind) for kind in ("plain", "scalar", "dense")},
     "gin, no draws": gin("scalar", None),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import os
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
@@ -23,11 +24,7 @@ Result = TypeVar("Result")
 
 
 def engine() -> str:
-    """Return the selected form of the ops, ``"numba"`` or ``"torch"``.
-
-    Raises:
-        GSATError: If the environment variable ``GSAT_OPS`` has another value.
-    """
+    """Return the selected form of the ops, ``"numba"`` or ``"torch"``."""
     chosen = os.environ.get("GSAT_OPS", "numba")
     if chosen not in ("numba", "torch"):
         raise GSATError(f"GSAT_OPS is 'numba' or 'torch', not {chosen!r}")
@@ -50,29 +47,33 @@ def compilable(*values: Any) -> bool:
 def op(
     compiled: str, *, fused: bool = False, when: Callable[..., bool] | None = None
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-    """Declare an op: the decorated function defines it, ``compiled`` is faster.
+    """Declare an op: the decorated function defines it, and ``compiled`` is its faster form.
 
-    Args:
-        compiled: A function of the same arguments, ``"module.function"`` in :mod:`gsat.ops.numba`.
-            It is imported on its first call.
-        fused: Whether the compiled form has matrix products inside. These need MKL's, which torch
-            brings along on x86 CPUs. (default: ``False``)
-        when: Whether the compiled form takes these arguments; tensors among the arguments are
-            checked in any case. (default: it takes all)
+    ``compiled`` is ``"module.name"`` in :mod:`gsat.ops.numba`, an autograd function or a plain one
+    of the same arguments, imported on its first call. It runs where all tensors are on the CPU in
+    float32, and ``when(*arguments)`` holds. A ``fused`` form has matrix products inside; these need
+    MKL's, which torch includes on x86 CPUs.
     """
     module, _, name = compiled.partition(".")
 
     def decorate(definition: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        signature = inspect.signature(definition)
+
         @functools.wraps(definition)
         def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+            values: tuple[Any, ...] = args
+            if kwargs or len(args) < len(signature.parameters):
+                bound = signature.bind(*args, **kwargs)
+                bound.apply_defaults()
+                values = bound.args
             if (
                 engine() == "numba"
-                and compilable(*args, *kwargs.values())
-                and (when is None or when(*args, **kwargs))
+                and compilable(*values)
+                and (when is None or when(*values))
                 and not (fused and matmul.sgemm_address() == 0)
             ):
                 form = getattr(importlib.import_module(f"gsat.ops.numba.{module}"), name)
-                return form(*args, **kwargs)
+                return getattr(form, "apply", form)(*values)
             return definition(*args, **kwargs)
 
         return call

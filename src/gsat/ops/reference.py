@@ -4,9 +4,14 @@ The decorator :func:`~gsat.ops.dispatch.op` names the compiled form of an op. It
 takes the tensors, and is tested against the definition, values and gradients.
 
 Notation: a batch has B graphs, N nodes and E directed edges u → v; h, d, k, c and m are widths.
-Rows that belong together are contiguous: segment i of ``ptr`` holds the rows ``ptr[i]`` to
-``ptr[i + 1] - 1``. Random draws are keyed by ``row_id`` [M], an id of each row that is the same in
-every batch (``batch.node_id`` or ``batch.edge_id``); ``draws=None`` means no dropout.
+Arguments that many ops have in common:
+
+* ``ptr`` [B + 1]: segment i holds the rows ``ptr[i]`` to ``ptr[i + 1] - 1``;
+* ``weight`` [E]: factor of the message on each edge; None for all ones;
+* ``drop``: probability of dropping an entry; ``draws``: source of the randomness, None for no
+  dropout;
+* ``row_id`` [M]: an id of each row that is the same in every batch (``batch.node_id`` or
+  ``batch.edge_id``), which keys its random draws.
 
 Contents:
     1. Segments: pool, segment_sum, segment_topk_mask
@@ -24,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -47,49 +52,23 @@ ADAM_BETAS, ADAM_EPS = (0.9, 0.999), 1e-8
 
 
 def pool(x: Tensor, ptr: Tensor, how: Literal["sum", "mean"] = "sum") -> Tensor:
-    """Pool the rows of each segment.
-
-    Args:
-        x: Rows to pool, ``[M, h]``.
-        ptr: Segment boundaries, ``[B + 1]``; segment i holds rows ``ptr[i]`` to ``ptr[i + 1] - 1``.
-        how: ``"sum"`` or ``"mean"``. (default: ``"sum"``)
-
-    Returns:
-        One row per segment, ``[B, h]``; zeros for an empty segment.
-
-    Example:
-        >>> import torch
-        >>> from gsat.ops import pool
-        >>> pool(torch.tensor([[1.0], [2.0], [5.0]]), torch.tensor([0, 2, 2, 3]))
-        tensor([[3.],
-                [0.],
-                [5.]])
-    """
+    """Sum or average the rows of each segment, [M, h] to [B, h]; zeros for an empty segment."""
     total = segment_sum(x, ptr)
     if how == "sum":
         return total
     return total / ptr.diff().clamp(min=1).to(x.dtype)[:, None]
 
 
-@op("pool.segment_sum")
+@op("segments.SegmentSum")
 def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
     """Sum the rows of each segment: [M, h] to [B, h]; zero for an empty segment."""
     segment = _segment_of_rows(ptr)
     return x.new_zeros(len(ptr) - 1, x.shape[1]).index_add(0, segment, x)
 
 
-@op("topk.segment_topk_mask")
+@op("segments.segment_topk_mask")
 def segment_topk_mask(scores: Tensor, ptr: Tensor, k: Tensor) -> Tensor:
-    """Mark the highest scores of each segment; among equal scores, the first rows are taken.
-
-    Args:
-        scores: ``[M]``; no gradient flows through them.
-        ptr: Segment boundaries, ``[B + 1]``.
-        k: Number of rows to mark in each segment, ``[B]`` long; at most the segment's length.
-
-    Returns:
-        ``[M]`` bool.
-    """
+    """Mark the ``k[i]`` highest scores of each segment i, [M] bool; ties go to the first rows."""
     segment = _segment_of_rows(ptr)
     order = torch.argsort(scores, descending=True, stable=True)
     order = order[torch.argsort(segment[order], stable=True)]  # by segment, then by falling score
@@ -108,50 +87,21 @@ def _segment_of_rows(ptr: Tensor) -> Tensor:
 # -- 2. stochastic attention ---------------------------------------------------------------------
 
 
-@op("concrete.concrete")
+@op("concrete.Concrete")
 def concrete(logits: Tensor, row_id: Tensor, draws: Draws, temperature: float = 1.0) -> Tensor:
-    """Draw from the concrete (relaxed Bernoulli) distribution.
+    """Draw from the concrete (relaxed Bernoulli) distribution, for logits [M].
 
-        α = sigmoid((logit + log u − log(1 − u)) / temperature),    u uniform in (0, 1)
-
-    Args:
-        logits: Logits of the keep-probabilities, ``[M]``.
-        row_id: Ids of the rows for the draws, ``[M]`` long.
-        draws: Source of the randomness.
-        temperature: Above 0; small values give samples near 0 and 1. (default: ``1.0``)
-
-    Returns:
-        Samples in [0, 1], ``[M]``.
-
-    Example:
-        >>> import torch
-        >>> from gsat.ops import Draws, concrete
-        >>> alpha = concrete(torch.zeros(1000), torch.arange(1000), Draws(0, "example"))
-        >>> bool(0.45 < alpha.mean() < 0.55)
-        True
+    α = sigmoid((logit + log u − log(1 − u)) / temperature),    u uniform in (0, 1)
     """
     u = draws.uniform(row_id).to(logits.dtype)
     return torch.sigmoid((logits + torch.log(u) - torch.log1p(-u)) / temperature)
 
 
-@op("concrete.bernoulli_kl", when=lambda alpha, r: alpha.numel() > 0)
+@op("concrete.BernoulliKL", when=lambda alpha, r: alpha.numel() > 0)
 def bernoulli_kl(alpha: Tensor, r: float) -> Tensor:
-    """Compute the mean of KL(Bernoulli(α) ‖ Bernoulli(r)) over all entries.
+    """Compute the mean of KL(Bernoulli(α) ‖ Bernoulli(r)) over all entries; 0 for no entries.
 
-        mean[α log(α / r + ε) + (1 − α) log((1 − α) / (1 − r + ε) + ε)]
-
-    Args:
-        alpha: Probabilities in [0, 1], any shape.
-        r: The prior probability.
-
-    Returns:
-        A scalar; 0 for no entries.
-
-    Example:
-        >>> import torch
-        >>> from gsat.ops import bernoulli_kl
-        >>> round(bernoulli_kl(torch.tensor([1.0, 1.0]), 0.7).item(), 3)
-        0.357
+    mean[α log(α / r + ε) + (1 − α) log((1 − α) / (1 − r + ε) + ε)]
     """
     if alpha.numel() == 0:
         return alpha.sum()
@@ -164,44 +114,22 @@ def bernoulli_kl(alpha: Tensor, r: float) -> Tensor:
 
 
 @op(
-    "normalise.relu_dropout",
-    when=lambda z, row_id, drop, draws, bias=None: draws is not None and drop > 0,
+    "normalise.ReLUDropout",
+    when=lambda z, row_id, drop, draws, bias: draws is not None and drop > 0,
 )
 def relu_dropout(
     z: Tensor, row_id: Tensor, drop: float, draws: Draws | None, bias: Tensor | None = None
 ) -> Tensor:
-    """Apply bias, ReLU and dropout: ``dropout(ReLU(z + bias))``.
-
-    Args:
-        z: ``[M, d]``.
-        row_id: Ids of the rows for the draws, ``[M]`` long.
-        drop: Probability of dropping an entry.
-        draws: Source of the randomness; None for no dropout.
-        bias: ``[d]``. (default: ``None``)
-
-    Returns:
-        ``[M, d]``.
-    """
+    """Compute ``dropout(ReLU(z + bias))`` for z [M, d] and bias [d]."""
     return _dropout(torch.relu(z if bias is None else z + bias), row_id, drop, draws)
 
 
 @op(
-    "add_dropout.add_dropout",
+    "normalise.AddDropout",
     when=lambda x, z, row_id, drop, draws: draws is not None and drop > 0,
 )
 def add_dropout(x: Tensor, z: Tensor, row_id: Tensor, drop: float, draws: Draws | None) -> Tensor:
-    """Apply a residual connection and dropout: ``dropout(x + z)``.
-
-    Args:
-        x: ``[M, d]``.
-        z: ``[M, d]``.
-        row_id: Ids of the rows for the draws, ``[M]`` long.
-        drop: Probability of dropping an entry.
-        draws: Source of the randomness; None for no dropout.
-
-    Returns:
-        ``[M, d]``.
-    """
+    """Compute ``dropout(x + z)``, a residual connection with dropout, for x and z [M, d]."""
     return _dropout(x + z, row_id, drop, draws)
 
 
@@ -216,15 +144,9 @@ def _dropout(y: Tensor, row_id: Tensor, drop: float, draws: Draws | None) -> Ten
 
 @op("batch_norm.batch_norm_relu", when=lambda z, bias, norm: norm.training and len(z) >= 2)
 def batch_norm_relu(z: Tensor, bias: Tensor, norm: nn.BatchNorm1d) -> Tensor:
-    """Compute ``ReLU(norm(z + bias))``, and update the running statistics in training mode.
+    """Compute ``ReLU(norm(z + bias))`` for z [N, h], and update the norm's statistics in training.
 
-    Args:
-        z: ``[N, h]``.
-        bias: Bias of the linear layer that made ``z``, ``[h]``.
-        norm: A batch norm with weights and running statistics.
-
-    Returns:
-        ``[N, h]``.
+    ``bias`` [h] is that of the linear layer that made ``z``.
     """
     if norm.training:
         return torch.relu(norm(z + bias))
@@ -235,7 +157,7 @@ def batch_norm_relu(z: Tensor, bias: Tensor, norm: nn.BatchNorm1d) -> Tensor:
     return torch.relu(torch.addcmul(norm.bias + (bias - norm.running_mean) * scale, z, scale))
 
 
-@op("normalise.normalise_relu_dropout")
+@op("normalise.NormaliseReLUDropout")
 def normalise_relu_dropout(
     z: Tensor, ptr: Tensor, row_id: Tensor, drop: float, draws: Draws | None
 ) -> Tensor:
@@ -243,18 +165,8 @@ def normalise_relu_dropout(
 
         y = dropout(ReLU((z − mean_g) / √(var_g + ε)))
 
-    Mean and (biased) variance are taken per segment g and channel, in training and evaluation
-    alike: PyG's ``InstanceNorm`` without parameters. A segment with one row becomes zero.
-
-    Args:
-        z: ``[M, d]``.
-        ptr: Segment boundaries, ``[B + 1]``.
-        row_id: Ids of the rows for the draws, ``[M]`` long.
-        drop: Probability of dropping an entry.
-        draws: Source of the randomness; None for no dropout.
-
-    Returns:
-        ``[M, d]``.
+    Mean and (biased) variance are taken per segment g and channel of z [M, d], in training and
+    evaluation alike: PyG's ``InstanceNorm`` without parameters. One row alone becomes zero.
     """
     segment = _segment_of_rows(ptr)
     count = ptr.diff().clamp(min=1).to(z.dtype)[:, None]
@@ -264,46 +176,27 @@ def normalise_relu_dropout(
     return relu_dropout(centred / (variance + NORM_EPS).sqrt()[segment], row_id, drop, draws)
 
 
-@op("normalise.gather_normalise_relu_dropout")
+@op("normalise.GatherNormaliseReLUDropout")
 def gather_normalise_relu_dropout(
     a: Tensor, b: Tensor, batch: GraphBatch, drop: float, draws: Draws | None
 ) -> Tensor:
-    """Apply :func:`normalise_relu_dropout` per graph to ``a[src] + b[dst]``.
+    """Apply :func:`normalise_relu_dropout` per graph to ``a[src] + b[dst]``, for a and b [N, d].
 
     This is the extractor's first layer: Linear(concat(h_u, h_v)) is two products on N rows and a
     sum per edge, instead of one product on E rows twice as wide. The compiled form never stores
     the sums.
-
-    Args:
-        a: Taken at the source of each edge, ``[N, d]``.
-        b: Taken at the destination of each edge, ``[N, d]``.
-        batch: The graphs.
-        drop: Probability of dropping an entry.
-        draws: Source of the randomness; None for no dropout.
-
-    Returns:
-        ``[E, d]``.
     """
     z = a[batch.src] + b[batch.dst]
     return normalise_relu_dropout(z, batch.edge_ptr, batch.edge_id, drop, draws)
 
 
-@op("normalise.row_normalise_relu_dropout")
+@op("normalise.RowNormaliseReLUDropout")
 def row_normalise_relu_dropout(
     z: Tensor, row_id: Tensor, drop: float, draws: Draws | None
 ) -> Tensor:
     """Normalise each row (a layer norm without weights), then apply ReLU and dropout.
 
-        y = dropout(ReLU((z − mean_i) / √(var_i + ε)))      over the channels of row i
-
-    Args:
-        z: ``[M, d]``.
-        row_id: Ids of the rows for the draws, ``[M]`` long.
-        drop: Probability of dropping an entry.
-        draws: Source of the randomness; None for no dropout.
-
-    Returns:
-        ``[M, d]``.
+    y = dropout(ReLU((z − mean_i) / √(var_i + ε)))      over the channels of row i of z [M, d]
     """
     return relu_dropout(F.layer_norm(z, z.shape[1:], eps=NORM_EPS), row_id, drop, draws)
 
@@ -311,7 +204,7 @@ def row_normalise_relu_dropout(
 # -- 5. the extractor ----------------------------------------------------------------------------
 
 
-@op("extractor.extractor", fused=True)
+@op("extractor.Extractor", fused=True)
 def extractor(
     h: Tensor,
     batch: GraphBatch,
@@ -322,26 +215,15 @@ def extractor(
     drop: float = 0.0,
     draws: Draws | None = None,
 ) -> Tensor:
-    """Compute attention logits from node embeddings by three linear layers.
+    """Compute attention logits [E] or [N] from node embeddings h [N, k] by three linear layers.
 
         z₁ = W₁ concat(h_u, h_v) = W_src h_u + W_dst h_v per edge, or W₁ h_v per node
         z₂ = W₂ dropout(ReLU(norm(z₁)))
         logit = w₃ · dropout(ReLU(norm(z₂))) + b₃
 
-    The biases of the first two layers are left out: the normalisation per graph cancels them.
-
-    Args:
-        h: Node embeddings, ``[N, k]``.
-        batch: The graphs.
-        first: Weight of the first layer, ``[c, 2k]`` for edges or ``[c, k]`` for nodes.
-        second: Weight of the second layer, ``[m, c]``.
-        last: Weight of the last layer, ``[1, m]``.
-        bias: Bias of the last layer, ``[1]``.
-        drop: Dropout after each hidden layer. (default: ``0.0``)
-        draws: Source of the randomness. (default: ``None``, no dropout)
-
-    Returns:
-        One logit per edge ``[E]``, or per node ``[N]``.
+    ``first`` is W₁, [c, 2k] for edges or [c, k] for nodes; ``second`` is W₂ [m, c], ``last`` w₃
+    [1, m], ``bias`` b₃ [1]. The biases of the first two layers are left out: the normalisation per
+    graph cancels them.
     """
     one, two = (draws.child(0), draws.child(1)) if draws else (None, None)
     if first.shape[1] > h.shape[1]:
@@ -359,17 +241,11 @@ def extractor(
 
 
 class ScalarTerm(NamedTuple):
-    """Edge term made of one number per edge: c_uv = attribute_uv · slope + offset.
+    """Edge term made of one number per edge: c_uv = attribute_uv · slope + offset."""
 
-    Attributes:
-        attribute: One number per edge, ``[E]``.
-        slope: ``[h]``.
-        offset: ``[h]``.
-    """
-
-    attribute: Tensor
-    slope: Tensor
-    offset: Tensor
+    attribute: Tensor  # [E]
+    slope: Tensor  # [h]
+    offset: Tensor  # [h]
 
 
 EdgeTerm = ScalarTerm | Tensor | None  # c_uv: from a scalar attribute, any [E, h], or none
@@ -380,14 +256,9 @@ EdgeTerm = ScalarTerm | Tensor | None  # c_uv: from a scalar attribute, any [E, 
     when=lambda attribute, encoder, edge: compilable(encoder.weight, edge.weight),
 )
 def scalar_term(attribute: Tensor, encoder: nn.Linear, edge: nn.Linear) -> ScalarTerm:
-    """Write ``edge(encoder(a))`` of a scalar edge attribute a as ``a * slope + offset``, exactly.
+    """Write ``edge(encoder(a))`` of a scalar edge attribute a [E] as ``a * slope + offset``.
 
-    No product of size E × h × h is needed.
-
-    Args:
-        attribute: ``[E]``.
-        encoder: Linear layer with one input.
-        edge: Linear layer that follows it.
+    This is exact, and needs no product of size E × h × h. ``encoder`` has one input.
     """
     slope, offset = edge.weight @ encoder.weight[:, 0], edge.weight @ encoder.bias + edge.bias
     return ScalarTerm(attribute, slope, offset)
@@ -401,20 +272,12 @@ def aggregate(
     term: EdgeTerm = None,
     include_self: bool = False,
 ) -> Tensor:
-    """Sum the weighted messages that arrive at each node.
+    """Sum the weighted messages that arrive at each node, [N, h]; zero where no edge arrives.
 
         out_v = Σ_{u→v} w_uv · x_u                  (GIN, no edge term)
         out_v = Σ_{u→v} w_uv · ReLU(x_u + c_uv)     (GINE, edge term c)
 
-    Args:
-        x: Node features, ``[N, h]``.
-        batch: The graphs.
-        weight: Weight of each edge's message, ``[E]``; None for all ones.
-        term: Edge term c: a :class:`ScalarTerm` or ``[E, h]``. (default: ``None``)
-        include_self: Whether ``x`` itself is added, as in GIN. (default: ``False``)
-
-    Returns:
-        ``[N, h]``; zero (or ``x``) where no edge arrives.
+    With ``include_self``, x is added.
     """
     message = x[batch.src]
     if isinstance(term, ScalarTerm):
@@ -438,25 +301,12 @@ def gin_layer(
     draws: Draws | None = None,
     extra: Tensor | None = None,
 ) -> Tensor:
-    """Compute one layer of GIN with the ReLU and the dropout that follow it.
+    """Compute one layer of GIN with the ReLU and the dropout that follow it, [N, h] to [N, d].
 
         s_v = x_v + Σ_{u→v} w_uv · m_uv (+ extra_v)      m as in :func:`aggregate`
         y = dropout(ReLU(ReLU(BatchNorm(s W₁ᵀ + b₁)) W₂ᵀ + b₂))
 
-    Args:
-        x: Node features, ``[N, h]``.
-        batch: The graphs.
-        weight: Weight of each edge's message, ``[E]``; None for all ones.
-        term: Edge term: a :class:`ScalarTerm`, ``[E, h]`` or None.
-        inner: First linear layer of the MLP.
-        norm: Batch norm of the MLP.
-        outer: Second linear layer of the MLP.
-        drop: Probability of dropping an entry. (default: ``0.0``)
-        draws: Source of the randomness. (default: ``None``, no dropout)
-        extra: Added to x and the sum of the messages, ``[N, h]``. (default: ``None``)
-
-    Returns:
-        ``[N, d]``.
+    ``inner`` holds W₁ and b₁, ``outer`` W₂ and b₂.
     """
     s = aggregate(x, batch, weight, term, include_self=True)
     if extra is not None:
@@ -466,13 +316,7 @@ def gin_layer(
 
 
 def _gin_fits(
-    x: Tensor,
-    batch: GraphBatch,
-    weight: Tensor | None,
-    terms: Sequence[EdgeTerm],
-    layers: Sequence[tuple[nn.Linear, nn.BatchNorm1d, nn.Linear]],
-    drop: float = 0.0,
-    draws: Sequence[Draws | None] | None = None,
+    x: Tensor, batch: Any, weight: Any, terms: Any, layers: Any, drop: float, draws: Any
 ) -> bool:
     """The compiled form trains two rows or more, or evaluates without gradients."""
     training = {norm.training for _, norm, _ in layers}
@@ -495,17 +339,7 @@ def gin_layers(
 ) -> Tensor:
     """Compute layers of GIN (:func:`gin_layer`), each with its own edge term and draws.
 
-    Args:
-        x: Node features, ``[N, h]``.
-        batch: The graphs.
-        weight: Weight of each edge's message, ``[E]``; None for all ones.
-        terms: Edge term of each layer: a :class:`ScalarTerm`, ``[E, h]`` or None.
-        layers: First linear layer, batch norm and second linear layer of each layer's MLP.
-        drop: Probability of dropping an entry. (default: ``0.0``)
-        draws: Source of the randomness for each layer. (default: ``None``, no dropout)
-
-    Returns:
-        ``[N, d]``.
+    ``layers`` has the first linear layer, batch norm and second linear layer of each.
     """
     for number, (term, layer) in enumerate(zip(terms, layers, strict=True)):
         source = draws[number] if draws else None
@@ -519,20 +353,14 @@ Aggregator = Literal["mean", "min", "max", "std", "sum"]
 AGGREGATORS: tuple[Aggregator, ...] = ("mean", "min", "max", "std", "sum")
 
 
-@op("multi_aggregate.multi_aggregate_edges")
+@op("multi_aggregate.MultiAggregate")
 def multi_aggregate_edges(
     e: Tensor, batch: GraphBatch, weight: Tensor | None, aggregators: Sequence[Aggregator]
 ) -> Tensor:
-    """Aggregate messages m_uv = w_uv · e_uv from the edges into each node in several ways.
+    """Aggregate messages m_uv = w_uv · e_uv from the edges into each node, [E, h] to [N, A, h].
 
-    Args:
-        e: Edge features, ``[E, h]``.
-        batch: The graphs.
-        weight: Weight of each edge's message, ``[E]``; None for all ones.
-        aggregators: A of mean, min, max, std and sum, in the order of the result.
-
-    Returns:
-        ``[N, A, h]``; where no edge arrives 0, and √ε for std = √(ReLU(mean(m²) − mean(m)²) + ε).
+    A is the number of aggregators, in the order of the result. Where no edge arrives, the result
+    is 0, and √ε for std = √(ReLU(mean(m²) − mean(m)²) + ε).
     """
     message = e if weight is None else e * weight[:, None]
     index = batch.dst[:, None].expand_as(message)
@@ -569,27 +397,12 @@ def pna_layer(
     drop: float = 0.0,
     draws: Draws | None = None,
 ) -> Tensor:
-    """Compute one layer of PNA from given messages.
+    """Compute one layer of PNA, [N, h] to [N, h], from given messages m [E, parts * h].
 
         x'_v = Dropout(x_v + ReLU(BatchNorm(W concat_a(aggregate_a w_uv · m_uv) + b)))
 
     The columns of W are ordered by scaler, part of the message, aggregator and channel. With
-    ``scale``, S groups of them are multiplied with factors of each node and added.
-
-    Args:
-        x: Node embeddings, ``[N, h]``.
-        messages: Messages m of the edges, before they are weighted, ``[E, parts * h]``.
-        batch: The graphs.
-        weight: Weight of each edge's message, ``[E]``; None for all ones.
-        linear: The linear layer.
-        norm: The batch norm that follows it.
-        aggregators: The aggregations.
-        scale: Factors of the scalers, ``[N, S, 1]``. (default: ``None``)
-        drop: Probability of dropping an entry. (default: ``0.0``)
-        draws: Source of the randomness. (default: ``None``, no dropout)
-
-    Returns:
-        ``[N, h]``.
+    ``scale`` [N, S, 1], S groups of them are multiplied with factors of each node and added.
     """
     h, scalers = x.shape[1], 1 if scale is None else scale.shape[1]
     blocks = linear.weight.view(h, scalers, -1, len(aggregators) * h).permute(2, 1, 0, 3)
@@ -605,14 +418,13 @@ def pna_layer(
 
 def _pna_fits(
     x: Tensor,
-    batch: GraphBatch,
-    weight: Tensor | None,
-    edge: Tensor | None,
-    layers: Sequence[tuple[nn.Linear, nn.BatchNorm1d]],
-    aggregators: Sequence[Aggregator],
-    scale: Tensor | None = None,
-    drop: float = 0.0,
-    draws: Sequence[Draws | None] | None = None,
+    batch: Any,
+    weight: Any,
+    edge: Any,
+    layers: Any,
+    aggregators: Any,
+    scale: Any,
+    *_: Any,
 ) -> bool:
     """The compiled form has no scalers, and trains two rows or more."""
     training = {norm.training for _, norm in layers}
@@ -635,19 +447,7 @@ def pna_layers(
 ) -> Tensor:
     """Compute layers of PNA (:func:`pna_layer`) with messages m_uv = concat(x_u, x_v, e_uv).
 
-    Args:
-        x: Node embeddings, ``[N, h]``.
-        batch: The graphs.
-        weight: Weight of each edge's message, ``[E]``; None for all ones.
-        edge: Edge attributes e, ``[E, h]``, or ``[1, h]`` where all are equal; None for none.
-        layers: The linear layer and the batch norm of each layer.
-        aggregators: The aggregations.
-        scale: Factors of the scalers, ``[N, S, 1]``. (default: ``None``)
-        drop: Probability of dropping an entry. (default: ``0.0``)
-        draws: Source of the randomness for each layer. (default: ``None``, no dropout)
-
-    Returns:
-        ``[N, h]``.
+    ``edge`` holds the attributes e, [E, h], or [1, h] where all are equal; None for none.
     """
     more = [] if edge is None else [edge.expand(batch.num_edges, -1)]
     for number, (linear, norm) in enumerate(layers):
@@ -663,10 +463,8 @@ def pna_layers(
 class StatisticsNetwork(nn.Module):
     """The network T of the Donsker-Varadhan bound: T(e, p) = w · ReLU(W concat(e, p) + b).
 
-    It has no bias at the end: that would cancel in the bound.
-
-    Args:
-        hidden: h, the width of e and of p.
+    ``hidden`` is h, the width of e and of p. There is no bias at the end: it would cancel in the
+    bound.
     """
 
     def __init__(self, hidden: int) -> None:
@@ -675,24 +473,11 @@ class StatisticsNetwork(nn.Module):
         self.last = nn.Linear(hidden, 1, bias=False)
 
     def forward(self, e: Tensor, p: Tensor) -> Tensor:
-        """Compute T of each pair.
-
-        Args:
-            e: First members of the pairs, ``[B, h]``.
-            p: Second members of the pairs, ``[B, h]``.
-
-        Returns:
-            ``[B]``.
-        """
+        """Compute T of each pair: e and p [B, h] to [B]."""
         return self.last(torch.relu(self.first(torch.cat([e, p], dim=1))))[:, 0]
 
     def adam(self, lr: float, weight_decay: float) -> Adam:
-        """Return a fresh Adam for :func:`train_statistics_network`.
-
-        Args:
-            lr: Learning rate.
-            weight_decay: Weight decay.
-        """
+        """Return a fresh Adam for :func:`train_statistics_network`."""
         adam = Adam(self.parameters(), lr, ADAM_BETAS, ADAM_EPS, weight_decay)
         for weights in self.parameters():  # as Adam makes it in its first step
             adam.state[weights] = {
@@ -706,12 +491,7 @@ class StatisticsNetwork(nn.Module):
 def donsker_varadhan(joint: Tensor, shuffled: Tensor) -> Tensor:
     """Î = mean_i T(e_i, p_i) − log mean_i exp T(e_π(i), p_i), a lower bound of the information.
 
-    Args:
-        joint: T of the pairs, ``[B]``.
-        shuffled: T of the pairs whose first members are permuted by π, ``[B]``.
-
-    Returns:
-        A scalar.
+    ``joint`` [B] holds T of the pairs, ``shuffled`` [B] T of the pairs permuted by π.
     """
     return joint.mean() - (torch.logsumexp(shuffled, dim=0) - math.log(len(shuffled)))
 
@@ -726,15 +506,9 @@ def train_statistics_network(
 ) -> Tensor:
     """Train an estimator of the mutual information of pairs, one Adam step per permutation.
 
-    Args:
-        network: The estimator T; its weights change in place.
-        adam: The optimiser that ``network.adam()`` made; its state changes in place.
-        e: First members of the pairs, ``[B, h]``; they get no gradient.
-        p: Second members of the pairs, ``[B, h]``; they get no gradient.
-        orders: Permutations of the first members, ``[I, B]`` long.
-
-    Returns:
-        The Donsker-Varadhan estimate before each step, ``[I]``.
+    The weights of the network and the state of ``adam`` (from ``network.adam()``) change in place;
+    the pairs e and p [B, h] get no gradient. Each row of ``orders`` [I, B] permutes e. Returns the
+    estimate before each step, [I].
     """
     e, p = e.detach(), p.detach()
     estimates = []

@@ -41,7 +41,7 @@ from gsat.ops import (
     train_statistics_network,
 )
 from gsat.ops.numba.compile import compile_quietly, compiled_kernels
-from gsat.ops.numba.pool import segment_sum_kernel
+from gsat.ops.numba.segments import segment_sum_kernel
 from gsat.ops.numba.thread_pool import thread_pool
 
 _H = 16

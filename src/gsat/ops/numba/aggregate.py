@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,26 +12,24 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from gsat.graphs.batch import GraphBatch
-from gsat.ops.numba.buffers import aligned_empty, as_array, local_array
+from gsat.ops.numba.buffers import aligned_empty, as_array, empty_tensor, local_array
 from gsat.ops.numba.compile import kernel
 from gsat.ops.numba.parallel import run_over_segments
 from gsat.ops.reference import EdgeTerm, ScalarTerm
 
 
 def aggregate(
-    x: Tensor,
-    batch: GraphBatch,
-    weight: Tensor | None,
-    term: EdgeTerm = None,
-    include_self: bool = False,
+    x: Tensor, batch: GraphBatch, weight: Tensor | None, term: EdgeTerm, include_self: bool
 ) -> Tensor:
-    """Compiled form of :func:`gsat.ops.reference.aggregate`."""
-    terms = term if isinstance(term, ScalarTerm) else () if term is None else (term,)
-    return _Aggregate.apply(batch, include_self, x, weight, *terms)
+    return _Aggregate.apply(batch, include_self, x, weight, *arrays_of_term(term))
+
+
+def arrays_of_term(term: EdgeTerm) -> tuple[Tensor, ...]:
+    """The tensors of an edge term: 0 without one, 1 for a tensor, 3 for a scalar term."""
+    return tuple(term) if isinstance(term, ScalarTerm) else () if term is None else (term,)
 
 
 def scalar_term(attribute: Tensor, encoder: nn.Linear, edge: nn.Linear) -> ScalarTerm:
-    """NumPy form of :func:`gsat.ops.reference.scalar_term`."""
     line = _ScalarTerm.apply(encoder.weight, encoder.bias, edge.weight, edge.bias)
     return ScalarTerm(attribute, *line)
 
@@ -45,10 +42,8 @@ class _ScalarTerm(torch.autograd.Function):
         ctx: Any, w: Tensor, b: Tensor, edge: Tensor, edge_bias: Tensor
     ) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(w, b, edge)
-        slope, offset = (
-            as_array(edge) @ as_array(w)[:, 0],
-            as_array(edge) @ as_array(b) + as_array(edge_bias),
-        )
+        slope = as_array(edge) @ as_array(w)[:, 0]
+        offset = as_array(edge) @ as_array(b) + as_array(edge_bias)
         return torch.from_numpy(slope), torch.from_numpy(offset)
 
     @staticmethod
@@ -62,7 +57,7 @@ class _ScalarTerm(torch.autograd.Function):
 
 
 @intrinsic
-def _fma(typing_context, a, b, c):  # type: ignore[no-untyped-def]
+def _fma(typing_context, a, b, c):
     """a * b + c, rounded once.
 
     Kernels may reorder sums, and how they do depends on what is around them. Written with this, a
@@ -82,7 +77,7 @@ def _fma(typing_context, a, b, c):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def plain_forward(first, last, node_ptr, dst_ptr, src, weight, x, include_self, out):  # type: ignore[no-untyped-def]
+def plain_forward(first, last, node_ptr, dst_ptr, src, weight, x, include_self, out):
     """out[v] = sum over edges u -> v of w * x[u], plus x[v] if include_self."""
     h = x.shape[1]
     for v in range(node_ptr[first], node_ptr[last]):
@@ -95,7 +90,7 @@ def plain_forward(first, last, node_ptr, dst_ptr, src, weight, x, include_self, 
 
 
 @kernel
-def plain_backward(  # type: ignore[no-untyped-def]
+def plain_backward(
     first, last, node_ptr, src_ptr, by_src, dst, weight, x, include_self, grad, grad_x, grad_weight
 ):
     """grad_x[u] = sum over edges u -> v of w * grad[v]; grad_weight[e] = grad[v] . x[u]."""
@@ -117,7 +112,7 @@ def plain_backward(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def scalar_forward(  # type: ignore[no-untyped-def]
+def scalar_forward(
     first, last, node_ptr, dst_ptr, src, weight, x, attribute, slope, offset, include_self, out
 ):
     """As the plain one, with messages w * ReLU(x[u] + a * slope + offset)."""
@@ -133,7 +128,7 @@ def scalar_forward(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def scalar_backward(  # type: ignore[no-untyped-def]
+def scalar_backward(
     first, last, node_ptr, src_ptr, by_src, dst, weight, x, attribute, slope, offset, include_self,
     grad, grad_x, grad_weight, grad_attribute, grad_slope, grad_offset,
 ):  # fmt: skip
@@ -177,7 +172,7 @@ def scalar_backward(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def dense_forward(first, last, node_ptr, dst_ptr, src, weight, x, term, include_self, out):  # type: ignore[no-untyped-def]
+def dense_forward(first, last, node_ptr, dst_ptr, src, weight, x, term, include_self, out):
     """As the plain one, with messages w * ReLU(x[u] + term[e])."""
     h = x.shape[1]
     for v in range(node_ptr[first], node_ptr[last]):
@@ -190,7 +185,7 @@ def dense_forward(first, last, node_ptr, dst_ptr, src, weight, x, term, include_
 
 
 @kernel
-def dense_backward(  # type: ignore[no-untyped-def]
+def dense_backward(
     first, last, node_ptr, src_ptr, by_src, dst, weight, x, term, include_self, grad,
     grad_x, grad_weight, grad_term,
 ):  # fmt: skip
@@ -215,69 +210,54 @@ def dense_backward(  # type: ignore[no-untyped-def]
                 grad_weight[e] = dot
 
 
-def aggregate_rows(batch: GraphBatch, include_self: bool, weight: Any, x: Any, *terms: Any) -> Any:
-    """Aggregate NumPy arrays; also used by ops that aggregate among other things."""
+def aggregate_rows(
+    batch: GraphBatch, include_self: bool, weight: Tensor | None, x: Any, *terms: Tensor
+) -> Any:
+    """The aggregation as an array; GIN's layers use it for evaluation."""
     out = aligned_empty(*x.shape)
-    edges = batch.node_ptr.numpy(), batch.dst_ptr.numpy(), batch.src.numpy()
     if weight is None:
-        weight = np.ones(batch.num_edges, np.float32)
-    kernels = {0: plain_forward, 1: dense_forward, 3: scalar_forward}
-    run_over_segments(kernels[len(terms)], *edges, weight, x, *terms, include_self, out)
+        weight = torch.ones(batch.num_edges)
+    run = {0: plain_forward, 1: dense_forward, 3: scalar_forward}[len(terms)]
+    edges = batch.node_ptr, batch.dst_ptr, batch.src
+    run_over_segments(run, *edges, weight, x, *terms, include_self, out)
     return out
-
-
-def aggregate_rows_backward(
-    batch: GraphBatch,
-    include_self: bool,
-    needs: Sequence[bool],
-    grad: Any,
-    weight: Any,
-    x: Any,
-    *terms: Any,
-) -> tuple[Any, ...]:
-    """Return the gradients of :func:`aggregate_rows`."""
-    edges = (batch.node_ptr, batch.src_ptr, batch.by_src, batch.dst)
-    if weight is None:
-        weight = np.ones(batch.num_edges, np.float32)
-    unneeded = np.empty(0, np.float32)
-    grad_x = aligned_empty(*x.shape)
-    grad_weight = aligned_empty(*weight.shape) if needs[0] else unneeded
-    arguments = [*(index.numpy() for index in edges), weight, x, *terms, include_self, grad, grad_x]
-    if not terms:
-        run_over_segments(plain_backward, *arguments, grad_weight)
-        grad_terms: tuple[Any, ...] = ()
-    elif len(terms) == 1:
-        grad_term = aligned_empty(*terms[0].shape)
-        run_over_segments(dense_backward, *arguments, grad_weight, grad_term)
-        grad_terms = (grad_term,)
-    else:
-        grad_attribute = aligned_empty(*terms[0].shape) if needs[2] else unneeded
-        slopes, offsets = aligned_empty(2, batch.num_graphs, x.shape[1])
-        run_over_segments(scalar_backward, *arguments, grad_weight, grad_attribute, slopes, offsets)
-        grad_terms = (grad_attribute if needs[2] else None, slopes.sum(0), offsets.sum(0))
-    return (grad_weight if needs[0] else None, grad_x, *grad_terms)
 
 
 class _Aggregate(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, batch: GraphBatch, include_self: bool, x: Tensor, *rest: Tensor | None
+        ctx: Any,
+        batch: GraphBatch,
+        include_self: bool,
+        x: Tensor,
+        weight: Tensor | None,
+        *terms: Tensor,
     ) -> Tensor:
-        ctx.save_for_backward(x, *rest)
+        ctx.save_for_backward(x, weight, *terms)
         ctx.batch, ctx.include_self = batch, include_self
-        weight, *terms = (None if t is None else as_array(t) for t in rest)
-        return torch.from_numpy(aggregate_rows(batch, include_self, weight, as_array(x), *terms))
+        return torch.from_numpy(aggregate_rows(batch, include_self, weight, x, *terms))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, *terms = (None if t is None else as_array(t) for t in ctx.saved_tensors)
-        _, _, needs_x, needs_weight, *needs_terms = ctx.needs_input_grad
-        needs = (needs_weight, needs_x, *needs_terms)
-        grads = aggregate_rows_backward(
-            ctx.batch, ctx.include_self, needs, as_array(grad), weight, x, *terms
-        )
-        grad_weight, grad_x, *grad_terms = (
-            None if g is None else torch.from_numpy(g) for g in grads
-        )
-        return None, None, grad_x, grad_weight, *grad_terms
+        batch, (x, weight, *terms) = ctx.batch, ctx.saved_tensors
+        _, _, _, needs_weight, *needs_terms = ctx.needs_input_grad
+        if weight is None:
+            weight = torch.ones(batch.num_edges)
+        grad_x = empty_tensor(*x.shape)
+        grad_weight = empty_tensor(len(weight)) if needs_weight else torch.empty(0)
+        edges = batch.node_ptr, batch.src_ptr, batch.by_src, batch.dst
+        common = *edges, weight, x, *terms, ctx.include_self, grad, grad_x, grad_weight
+        grad_terms: list[Tensor | None] = []
+        if not terms:
+            run_over_segments(plain_backward, *common)
+        elif len(terms) == 1:
+            grad_terms = [empty_tensor(*terms[0].shape)]
+            run_over_segments(dense_backward, *common, *grad_terms)
+        else:
+            grad_attribute = empty_tensor(len(terms[0]) if needs_terms[0] else 0)
+            sums = aligned_empty(2, batch.num_graphs, x.shape[1])  # of slope and offset, per graph
+            run_over_segments(scalar_backward, *common, grad_attribute, *sums)
+            slope, offset = (torch.from_numpy(part.sum(0)) for part in sums)
+            grad_terms = [grad_attribute if needs_terms[0] else None, slope, offset]
+        return None, None, grad_x, grad_weight if needs_weight else None, *grad_terms

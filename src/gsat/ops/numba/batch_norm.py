@@ -19,15 +19,11 @@ from torch.autograd.function import once_differentiable
 from gsat.ops.numba.buffers import as_array, empty_tensor, local_array
 from gsat.ops.numba.compile import inlined, kernel
 from gsat.ops.numba.parallel import chunk_ptr, run_over_segments
-from gsat.ops.numba.pool import segment_sum_kernel
+from gsat.ops.numba.segments import segment_sum_kernel
 
 
 def batch_norm_relu(z: Tensor, bias: Tensor, norm: nn.BatchNorm1d) -> Tensor:
-    """Compiled form of :func:`gsat.ops.reference.batch_norm_relu`.
-
-    For training mode, with two rows or more.
-    """
-    y, mean, variance = _BatchNormReLU.apply(z, norm.weight, norm.bias, norm.eps)
+    y, mean, variance = BatchNormReLU.apply(z, norm.weight, norm.bias, norm.eps)
     update_running_statistics([norm], [mean + bias.detach()], [variance], len(z))
     return y
 
@@ -60,7 +56,7 @@ SCALE, SHIFT, MEAN, INVERSE_STD = range(4)
 
 
 @inlined
-def add_moments(z, seen, part, part_squares, mean, squares):  # type: ignore[no-untyped-def]
+def add_moments(z, seen, part, part_squares, mean, squares):
     """Add rows to a mean and a sum of squared distances from it, over ``seen`` rows so far."""
     n, h = z.shape
     inverse = np.float32(1.0 / n)
@@ -80,7 +76,7 @@ def add_moments(z, seen, part, part_squares, mean, squares):  # type: ignore[no-
 
 
 @inlined
-def _merge(seen, more, part, part_squares, mean, squares):  # type: ignore[no-untyped-def]
+def _merge(seen, more, part, part_squares, mean, squares):
     """Merge mean and squared distances of two sets of rows, without a difference of squares.
 
     The sets have ``seen`` and ``more`` rows; the result replaces mean and squares of the first.
@@ -94,7 +90,7 @@ def _merge(seen, more, part, part_squares, mean, squares):  # type: ignore[no-un
 
 
 @kernel
-def norm_of_blocks(ptr, means, squares, weight, bias, eps, mean, variance, norm):  # type: ignore[no-untyped-def]
+def norm_of_blocks(ptr, means, squares, weight, bias, eps, mean, variance, norm):
     """Statistics of all rows from those of the blocks, and the rows of ``norm`` from them."""
     h = len(mean)
     total = local_array(h)
@@ -123,7 +119,7 @@ def norm_of_running_statistics(norm: nn.BatchNorm1d, bias: Any, out: Any) -> Non
 
 
 @kernel
-def _centred_squares(first, last, ptr, z, mean, sums):  # type: ignore[no-untyped-def]
+def _centred_squares(first, last, ptr, z, mean, sums):
     """sums[c] = sum over the rows of chunk c of (z - mean)^2."""
     h = z.shape[1]
     for c in range(first, last):
@@ -136,7 +132,7 @@ def _centred_squares(first, last, ptr, z, mean, sums):  # type: ignore[no-untype
 
 
 @kernel
-def normalise_rows(first, last, ptr, z, mean, scale, bias, y):  # type: ignore[no-untyped-def]
+def normalise_rows(first, last, ptr, z, mean, scale, bias, y):
     """y = ReLU((z - mean) * scale + bias)."""
     h = z.shape[1]
     for i in range(ptr[first], ptr[last]):
@@ -147,7 +143,7 @@ def normalise_rows(first, last, ptr, z, mean, scale, bias, y):  # type: ignore[n
 
 
 @kernel
-def gradient_sums(first, last, ptr, z, y, mean, inverse_std, grad, total, dot):  # type: ignore[no-untyped-def]
+def gradient_sums(first, last, ptr, z, y, mean, inverse_std, grad, total, dot):
     """Sums of each segment c over the gradient g that passes the ReLU.
 
     total[c] = sum of g; dot[c] = sum of g * (z - mean) / std.
@@ -171,7 +167,7 @@ def gradient_sums(first, last, ptr, z, y, mean, inverse_std, grad, total, dot): 
 
 
 @kernel
-def input_gradient(  # type: ignore[no-untyped-def]
+def input_gradient(
     first, last, ptr, z, y, mean, inverse_std, scale, mean_grad, mean_dot, grad, grad_z
 ):
     """Gradient of z; mean_grad and mean_dot are the sums of gradient_sums over all rows, / M."""
@@ -183,23 +179,21 @@ def input_gradient(  # type: ignore[no-untyped-def]
             grad_z[i, j] = scale[j] * (g - mean_grad[j] - normal * mean_dot[j])
 
 
-class _BatchNormReLU(torch.autograd.Function):
+class BatchNormReLU(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, z: Tensor, weight: Tensor, bias: Tensor, eps: float
     ) -> tuple[Tensor, Tensor, Tensor]:
-        z = z.contiguous()
-        values, ptr = z.numpy(force=True), chunk_ptr(len(z))
+        z, ptr = z.contiguous(), chunk_ptr(len(z))
         sums = empty_tensor(len(ptr) - 1, z.shape[1])
-        run_over_segments(segment_sum_kernel, ptr, values, sums.numpy())
+        run_over_segments(segment_sum_kernel, ptr, z, sums)
         mean = sums.sum(0) / len(z)
-        run_over_segments(_centred_squares, ptr, values, mean.numpy(), sums.numpy())
+        run_over_segments(_centred_squares, ptr, z, mean, sums)
         variance = sums.sum(0) / len(z)
         inverse_std = torch.rsqrt(variance + eps)
         scale = weight.detach() * inverse_std
         y = empty_tensor(*z.shape)
-        lines = mean.numpy(), scale.numpy(), as_array(bias)
-        run_over_segments(normalise_rows, ptr, values, *lines, y.numpy())
+        run_over_segments(normalise_rows, ptr, z, mean, scale, bias, y)
         ctx.save_for_backward(z, y, mean, inverse_std, scale)
         ctx.mark_non_differentiable(mean, variance)
         return y, mean, variance
@@ -207,19 +201,11 @@ class _BatchNormReLU(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
-        z, y, mean, inverse_std, scale = ctx.saved_tensors
-        grad = grad.contiguous()
-        ptr = chunk_ptr(len(z))
-        common = (z.numpy(), y.numpy(), mean.numpy(), inverse_std.numpy())
-        totals, dots = (
-            empty_tensor(len(ptr) - 1, z.shape[1]),
-            empty_tensor(len(ptr) - 1, z.shape[1]),
-        )
-        run_over_segments(gradient_sums, ptr, *common, grad.numpy(), totals.numpy(), dots.numpy())
+        *common, scale = ctx.saved_tensors
+        rows, ptr, grad_z = len(grad), chunk_ptr(len(grad)), empty_tensor(*grad.shape)
+        totals, dots = (empty_tensor(len(ptr) - 1, grad.shape[1]) for _ in range(2))
+        run_over_segments(gradient_sums, ptr, *common, grad, totals, dots)
         total, dot = totals.sum(0), dots.sum(0)
-        grad_z = empty_tensor(*z.shape)
-        run_over_segments(
-            input_gradient, ptr, *common, scale.numpy(), (total / len(z)).numpy(),
-            (dot / len(z)).numpy(), grad.numpy(), grad_z.numpy(),
-        )  # fmt: skip
+        means = total / rows, dot / rows
+        run_over_segments(input_gradient, ptr, *common, scale, *means, grad, grad_z)
         return grad_z, dot, total, None

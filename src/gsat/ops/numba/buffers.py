@@ -67,13 +67,13 @@ def empty_tensor(*shape: int) -> Tensor:
 
 
 @inlined
-def local_array(size):  # type: ignore[no-untyped-def]
+def local_array(size):
     """Allocate a float32 array of ``size`` numbers inside a kernel."""
     return np.empty(size + GUARD, np.float32)[GUARD:]
 
 
 @intrinsic
-def _pointer(typing_context, address):  # type: ignore[no-untyped-def]
+def _pointer(typing_context, address):
     """The float32 numbers at an address."""
 
     def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
@@ -83,7 +83,7 @@ def _pointer(typing_context, address):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def matrix_at(address, rows, columns):  # type: ignore[no-untyped-def]
+def matrix_at(address, rows, columns):
     """View the float32 numbers at an address as a matrix, inside a kernel.
 
     A kernel that takes a table of addresses does for any number of layers; a call with an array for
@@ -93,7 +93,7 @@ def matrix_at(address, rows, columns):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def vector_at(address, size):  # type: ignore[no-untyped-def]
+def vector_at(address, size):
     """View the float32 numbers at an address as a vector, inside a kernel."""
     return numba.carray(_pointer(address), (size,))
 

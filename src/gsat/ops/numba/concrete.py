@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from gsat.ops.numba.buffers import as_array, empty_tensor
+from gsat.ops.numba.buffers import empty_tensor
 from gsat.ops.numba.compile import kernel
 from gsat.ops.numba.parallel import chunk_ptr, run_over_segments
 from gsat.ops.numba.random import row_words_numba
@@ -18,18 +18,8 @@ from gsat.ops.random import Draws
 from gsat.ops.reference import KL_EPS
 
 
-def concrete(logits: Tensor, row_id: Tensor, draws: Draws, temperature: float = 1.0) -> Tensor:
-    """Compiled form of :func:`gsat.ops.reference.concrete`."""
-    return _Concrete.apply(logits, row_id, draws.key, temperature)
-
-
-def bernoulli_kl(alpha: Tensor, r: float) -> Tensor:
-    """Compiled form of :func:`gsat.ops.reference.bernoulli_kl`."""
-    return _BernoulliKL.apply(alpha, r)
-
-
 @kernel
-def _concrete_forward(first, last, ptr, logits, row_id, key, inverse_temperature, alpha):  # type: ignore[no-untyped-def]
+def _concrete_forward(first, last, ptr, logits, row_id, key, inverse_temperature, alpha):
     """alpha = sigmoid((logit + log u - log(1 - u)) / temperature)."""
     for i in range(ptr[first], ptr[last]):
         low, _ = row_words_numba(key, row_id[i])
@@ -40,7 +30,7 @@ def _concrete_forward(first, last, ptr, logits, row_id, key, inverse_temperature
 
 
 @kernel
-def _kl_forward(first, last, ptr, alpha, r, sums, slope):  # type: ignore[no-untyped-def]
+def _kl_forward(first, last, ptr, alpha, r, sums, slope):
     """Sum of the KL terms of each chunk, and the derivative of each term."""
     # In float64: M is small beside M × h, and 1 − α near α = 1 is worth it.
     rest = 1.0 - r + KL_EPS
@@ -56,15 +46,15 @@ def _kl_forward(first, last, ptr, alpha, r, sums, slope):  # type: ignore[no-unt
         sums[c] = total
 
 
-class _Concrete(torch.autograd.Function):
+class Concrete(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, row_id: Tensor, key: int, temperature: float) -> Tensor:
+    def forward(
+        ctx: Any, logits: Tensor, row_id: Tensor, draws: Draws, temperature: float
+    ) -> Tensor:
         alpha = empty_tensor(*logits.shape)
-        arrays = (as_array(logits), row_id.numpy())
-        numbers = (np.uint64(key), np.float32(1.0 / temperature))
-        run_over_segments(
-            _concrete_forward, chunk_ptr(len(logits)), *arrays, *numbers, alpha.numpy()
-        )
+        numbers = np.uint64(draws.key), np.float32(1.0 / temperature)
+        ptr = chunk_ptr(len(logits))
+        run_over_segments(_concrete_forward, ptr, logits, row_id, *numbers, alpha)
         ctx.save_for_backward(alpha)
         ctx.temperature = temperature
         return alpha
@@ -76,15 +66,15 @@ class _Concrete(torch.autograd.Function):
         return grad * alpha * (1 - alpha) / ctx.temperature, None, None, None
 
 
-class _BernoulliKL(torch.autograd.Function):
+class BernoulliKL(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, alpha: Tensor, r: float) -> Tensor:
-        flat = alpha.detach().contiguous().reshape(-1).numpy()
-        ptr, slope = chunk_ptr(len(flat)), empty_tensor(*alpha.shape)
+        ptr, slope = chunk_ptr(alpha.numel()), empty_tensor(*alpha.shape)
         sums = np.empty(len(ptr) - 1)
-        run_over_segments(_kl_forward, ptr, flat, np.float64(r), sums, slope.numpy().reshape(-1))
+        flat = alpha.reshape(-1), np.float64(r), sums, slope.reshape(-1)
+        run_over_segments(_kl_forward, ptr, *flat)
         ctx.save_for_backward(slope)
-        return torch.tensor(sums.sum() / len(flat), dtype=alpha.dtype)
+        return torch.tensor(sums.sum() / alpha.numel(), dtype=alpha.dtype)
 
     @staticmethod
     @once_differentiable

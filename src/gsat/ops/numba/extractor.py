@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gsat.graphs.batch import GraphBatch
-from gsat.ops.numba.buffers import aligned_empty, as_array
+from gsat.ops.numba.buffers import aligned_empty, empty_tensor
 from gsat.ops.numba.compile import inlined, kernel
 from gsat.ops.numba.matmul import (
     add_matmul_tn,
@@ -35,29 +35,14 @@ from gsat.ops.numba.normalise import (
     normalise_backward,
     normalise_forward,
 )
-from gsat.ops.random import Draws, threshold
+from gsat.ops.numba.random import dropout_arguments
+from gsat.ops.random import Draws
 
 _GROUP_ROWS = 256  # rows that go through all steps together, if the graphs are smaller
 
 
-def extractor(
-    h: Tensor,
-    batch: GraphBatch,
-    first: Tensor,
-    second: Tensor,
-    last: Tensor,
-    bias: Tensor,
-    drop: float = 0.0,
-    draws: Draws | None = None,
-) -> Tensor:
-    """Fused form of :func:`gsat.ops.reference.extractor`."""
-    keys = (draws.child(0).key, draws.child(1).key) if draws else (0, 0)
-    weights = (first, second, last, bias)
-    return _Extractor.apply(batch, drop if draws else 0.0, keys, h, *weights)
-
-
 @inlined
-def _group_end(g, last, ptr, node_ptr):  # type: ignore[no-untyped-def]
+def _group_end(g, last, ptr, node_ptr):
     """Return the end of the group of whole graphs that begins with graph g."""
     end = g + 1
     while (
@@ -91,7 +76,7 @@ def _scratch(blocks: Any, ptr: Any, *widths: int) -> list[Any]:
 
 
 @kernel
-def _forward(  # type: ignore[no-untyped-def]
+def _forward(
     first, last, blocks, ptr, node_ptr, src, dst, sgemm, h, w1, w2, w3, bias, row_id, key1, key2,
     threshold, keep_scale, a, b, mean1, scale1, z, mean2, scale2, logits, wide_scratch, scratch,
 ):  # fmt: skip
@@ -135,7 +120,7 @@ def _forward(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _backward(  # type: ignore[no-untyped-def]
+def _backward(
     first, last, blocks, ptr, node_ptr, src, dst, sgemm, h, w1, w2, w3, row_id, key1, key2,
     threshold, keep_scale, a, b, mean1, scale1, z, mean2, scale2, grad, grad_h, grad1, grad2, grad3,
     wide_scratch, more_wide_scratch, scratch, more_scratch, z_scratch, a_scratch, b_scratch,
@@ -205,47 +190,42 @@ def _backward(  # type: ignore[no-untyped-def]
             g = end
 
 
-class _Extractor(torch.autograd.Function):
+class Extractor(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, batch: GraphBatch, drop: float, keys: tuple[int, int],
-        h: Tensor, first: Tensor, second: Tensor, last: Tensor, bias: Tensor,
+        ctx: Any, h: Tensor, batch: GraphBatch, first: Tensor, second: Tensor, last: Tensor,
+        bias: Tensor, drop: float, draws: Draws | None,
     ) -> Tensor:  # fmt: skip
         ctx.save_for_backward(h, first, second, last)
         edges = first.shape[1] > h.shape[1]
         ptr, row_id = (batch.edge_ptr, batch.edge_id) if edges else (batch.node_ptr, batch.node_id)
         segments, count, n = ptr.numpy(), len(row_id), len(h)
         graphs, (m, c) = len(segments) - 1, second.shape
-        dropout = np.uint32(threshold(drop)), np.float32(1.0 / (1.0 - drop))
-        ctx.index = (
-            block_ptr(count, segments), segments, *(
-                index.numpy() for index in (batch.node_ptr, batch.src, batch.dst)
-            ), sgemm_address(),
-        )  # fmt: skip
-        ctx.dropout = (row_id.numpy(), *(np.uint64(key) for key in keys), *dropout)
+        blocks, sgemm = block_ptr(count, segments), sgemm_address()
+        ctx.index = blocks, segments, batch.node_ptr.numpy(), batch.src, batch.dst, sgemm
+        keys = [np.uint64(draws.child(layer).key if draws else 0) for layer in (0, 1)]
+        ctx.dropout = row_id, *keys, *dropout_arguments(drop, draws)[1:]
         a, b = aligned_empty(n, c), aligned_empty(n, c) if edges else None
         shapes = [(graphs, c), (graphs, c), (count, m), (graphs, m), (graphs, m)]
         ctx.intermediate = [a, b, *(aligned_empty(*shape) for shape in shapes)]
-        logits = aligned_empty(count)
-        weights = as_array(h), as_array(first), as_array(second), as_array(last)[0], as_array(bias)
-        scratch = _scratch(*ctx.index[:2], c, m)
+        logits = empty_tensor(count)
         run_over_blocks(
-            _forward, *ctx.index, *weights, *ctx.dropout, *ctx.intermediate, logits, *scratch
-        )
-        return torch.from_numpy(logits)
+            _forward, *ctx.index, h, first, second, last[0], bias, *ctx.dropout, *ctx.intermediate,
+            logits, *_scratch(blocks, segments, c, m),
+        )  # fmt: skip
+        return logits
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        h, first, second, last = (as_array(t) for t in ctx.saved_tensors)
-        count = len(ctx.index[0]) - 1
-        grad_h = aligned_empty(*h.shape)
-        parts = [aligned_empty(count, *w.shape) for w in (first, second, last)]
-        m, c = second.shape
-        scratch = [*_scratch(*ctx.index[:2], c, c, m, m, m), *_scratch(*ctx.index[::2][:2], c, c)]
+        h, first, second, last = ctx.saved_tensors
+        blocks, segments, node_ptr = ctx.index[:3]
+        grad_h, (m, c) = empty_tensor(*h.shape), second.shape
+        parts = [aligned_empty(len(blocks) - 1, *w.shape) for w in (first, second, last)]
         run_over_blocks(
             _backward, *ctx.index, h, first, second, last[0], *ctx.dropout, *ctx.intermediate,
-            as_array(grad), grad_h, *parts, *scratch,
+            grad, grad_h, *parts, *_scratch(blocks, segments, c, c, m, m, m),
+            *_scratch(blocks, node_ptr, c, c),
         )  # fmt: skip
-        grads = (grad_h, *(part.sum(0) for part in parts))
-        return None, None, None, *(torch.from_numpy(g) for g in grads), grad.sum()[None]
+        grads = (torch.from_numpy(part.sum(0)) for part in parts)
+        return grad_h, None, *grads, grad.sum()[None], None, None

@@ -102,7 +102,7 @@ def run_stages(run: Any, ptr: NDArray[np.int64], *args: Any) -> None:
 
 
 @intrinsic
-def _sgemm(typing_context, address, ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc):  # type: ignore[no-untyped-def]
+def _sgemm(typing_context, address, ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc):
     """C = op(A) op(B) + beta C in Fortran's order, with arguments by reference as in BLAS."""
     size, pointer = types.int32, types.intp
     signature = types.void(
@@ -150,7 +150,7 @@ def _row_stride(matrix: Any) -> Any:
 
 
 @inlined
-def matmul_nt(sgemm, x, w, out):  # type: ignore[no-untyped-def]
+def matmul_nt(sgemm, x, w, out):
     """out = x wᵀ: [m, k] and [n, k] to [m, n]."""
     _sgemm(
         sgemm, _TRANSPOSED, _AS_IS,
@@ -161,7 +161,7 @@ def matmul_nt(sgemm, x, w, out):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def matmul_nn(sgemm, y, w, add, out):  # type: ignore[no-untyped-def]
+def matmul_nn(sgemm, y, w, add, out):
     """out = y w, plus what out holds if ``add``: [m, n] and [n, k] to [m, k]."""
     _sgemm(
         sgemm, _AS_IS, _AS_IS,
@@ -172,7 +172,7 @@ def matmul_nn(sgemm, y, w, add, out):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def add_matmul_tn(sgemm, y, x, out):  # type: ignore[no-untyped-def]
+def add_matmul_tn(sgemm, y, x, out):
     """out += yᵀ x: [m, n] and [m, k] to [n, k]."""
     _sgemm(
         sgemm, _AS_IS, _TRANSPOSED,
@@ -186,7 +186,7 @@ def add_matmul_tn(sgemm, y, x, out):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def fill_zero(matrix):  # type: ignore[no-untyped-def]
+def fill_zero(matrix):
     """Set a matrix to zero."""
     for i in range(matrix.shape[0]):
         for j in range(matrix.shape[1]):
@@ -194,7 +194,7 @@ def fill_zero(matrix):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def add_to(part, total):  # type: ignore[no-untyped-def]
+def add_to(part, total):
     """total += part, for matrices."""
     for i in range(part.shape[0]):
         for j in range(part.shape[1]):
@@ -202,7 +202,7 @@ def add_to(part, total):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def shifted_slice(index, first, last, by):  # type: ignore[no-untyped-def]
+def shifted_slice(index, first, last, by):
     """``index[first:last] - by``."""
     out = np.empty(last - first, np.int64)
     for i in range(last - first):

@@ -29,7 +29,6 @@ from gsat.ops.reference import ADAM_BETAS, ADAM_EPS, StatisticsNetwork
 def train_statistics_network(
     network: StatisticsNetwork, adam: Adam, e: Tensor, p: Tensor, orders: Tensor
 ) -> Tensor:
-    """Fused form of :func:`gsat.ops.reference.train_statistics_network`."""
     (group,), weights = adam.param_groups, list(network.parameters())
     values = [_copy(w) for w in weights]
     rows, h = len(e), len(values[1])
@@ -60,7 +59,7 @@ def _copy(tensor: Tensor) -> Any:
 
 
 @inlined
-def _score(a, b, w):  # type: ignore[no-untyped-def]
+def _score(a, b, w):
     """w · ReLU(a + b)."""
     total = np.float32(0.0)
     for j in range(len(w)):
@@ -69,7 +68,7 @@ def _score(a, b, w):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _score_backward(g, a, b, w, line, g_a, g_b, g_w):  # type: ignore[no-untyped-def]
+def _score_backward(g, a, b, w, line, g_a, g_b, g_w):
     """Add the gradients of a, b and w for a gradient g of w · ReLU(a + b); line is scratch, [h]."""
     for j in range(len(w)):
         line[j] = a[j] + b[j]
@@ -84,7 +83,7 @@ def _score_backward(g, a, b, w, line, g_a, g_b, g_w):  # type: ignore[no-untyped
 
 
 @inlined
-def _adam(w, g, m, v, rate, correction, decay):  # type: ignore[no-untyped-def]
+def _adam(w, g, m, v, rate, correction, decay):
     """One step of Adam on a row of weights w with gradient g and moments m and v, as in torch."""
     keep, fresh = np.float32(1.0 - ADAM_BETAS[0]), np.float32(1.0 - ADAM_BETAS[1])
     for j in range(len(w)):
@@ -98,7 +97,7 @@ def _adam(w, g, m, v, rate, correction, decay):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _train(  # type: ignore[no-untyped-def]
+def _train(
     begin, end, ptr, sgemm, e, p, orders, first, bias, last, g_first, g_bias, g_last,
     m_first, v_first, m_bias, v_bias, m_last, v_last, a, b, g_a, g_b, steps, lr, decay, estimates,
 ):  # fmt: skip

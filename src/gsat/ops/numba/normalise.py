@@ -1,4 +1,4 @@
-"""Normalisation per graph or per row, ReLU and dropout in one pass."""
+"""Normalisation per graph or per row, residual connections, ReLU and dropout in one pass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gsat.graphs.batch import GraphBatch
-from gsat.ops.numba.buffers import as_array, empty_tensor, local_array
+from gsat.ops.numba.buffers import empty_tensor, local_array
 from gsat.ops.numba.compile import inlined, kernel
 from gsat.ops.numba.parallel import CHUNK, chunk_ptr, run_over_segments
 from gsat.ops.numba.random import (
@@ -22,36 +22,6 @@ from gsat.ops.numba.random import (
 from gsat.ops.random import Draws
 from gsat.ops.reference import NORM_EPS
 
-
-def normalise_relu_dropout(
-    z: Tensor, ptr: Tensor, row_id: Tensor, drop: float, draws: Draws | None
-) -> Tensor:
-    """Compiled form of :func:`gsat.ops.reference.normalise_relu_dropout`."""
-    return _NormaliseReLUDropout.apply(z, ptr, row_id, dropout_arguments(drop, draws))
-
-
-def gather_normalise_relu_dropout(
-    a: Tensor, b: Tensor, batch: GraphBatch, drop: float, draws: Draws | None
-) -> Tensor:
-    """Compiled form of :func:`gsat.ops.reference.gather_normalise_relu_dropout`."""
-    return _GatherNormaliseReLUDropout.apply(a, b, batch, dropout_arguments(drop, draws))
-
-
-def relu_dropout(
-    z: Tensor, row_id: Tensor, drop: float, draws: Draws, bias: Tensor | None = None
-) -> Tensor:
-    """Compiled form of :func:`gsat.ops.reference.relu_dropout`, with ``drop`` above 0."""
-    zero = torch.zeros(z.shape[1]) if bias is None else bias
-    return _ReLUDropout.apply(z, zero, row_id, dropout_arguments(drop, draws))
-
-
-def row_normalise_relu_dropout(
-    z: Tensor, row_id: Tensor, drop: float, draws: Draws | None
-) -> Tensor:
-    """Compiled form of :func:`gsat.ops.reference.row_normalise_relu_dropout`."""
-    return _RowNormaliseReLUDropout.apply(z, row_id, dropout_arguments(drop, draws))
-
-
 # A graph's rows fit into the cache, so several passes over them (mean, variance, result) are cheap.
 # Loops over channels touch few arrays each: LLVM gives up on vectorising one that reads and writes
 # so many that it would have to test more than eight pairs of them for overlap.
@@ -60,7 +30,7 @@ def row_normalise_relu_dropout(
 
 
 @inlined
-def _statistics(first, last, ptr, z, mean, scale):  # type: ignore[no-untyped-def]
+def _statistics(first, last, ptr, z, mean, scale):
     """Per segment and channel: mean, and scale = 1 / sqrt(variance + eps)."""
     d = z.shape[1]
     part = local_array(d)
@@ -97,18 +67,14 @@ def _statistics(first, last, ptr, z, mean, scale):  # type: ignore[no-untyped-de
 
 
 @kernel
-def normalise_forward(  # type: ignore[no-untyped-def]
-    first, last, ptr, z, row_id, key, threshold, keep_scale, mean, scale, y
-):
+def normalise_forward(first, last, ptr, z, row_id, key, threshold, keep_scale, mean, scale, y):
     """y = dropout(ReLU((z - mean[g]) * scale[g])); also writes the statistics mean and scale."""
     _statistics(first, last, ptr, z, mean, scale)
     normalise_again(first, last, ptr, z, row_id, key, threshold, keep_scale, mean, scale, y)
 
 
 @inlined
-def normalise_again(  # type: ignore[no-untyped-def]
-    first, last, ptr, z, row_id, key, threshold, keep_scale, mean, scale, y
-):
+def normalise_again(first, last, ptr, z, row_id, key, threshold, keep_scale, mean, scale, y):
     """The same from known statistics."""
     d = z.shape[1]
     offsets = column_offsets_numba(d)
@@ -122,7 +88,7 @@ def normalise_again(  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _gradient_sums(lo, hi, y, grad, keep_scale, total, dot):  # type: ignore[no-untyped-def]
+def _gradient_sums(lo, hi, y, grad, keep_scale, total, dot):
     """Means over the rows lo ... hi - 1 of the gradient g that passes ReLU and dropout.
 
     total = mean of g * keep_scale; dot = mean of g * keep_scale * normalised value. Where g passes,
@@ -152,7 +118,7 @@ def _gradient_sums(lo, hi, y, grad, keep_scale, total, dot):  # type: ignore[no-
 
 
 @kernel
-def normalise_backward(first, last, ptr, z, y, mean, scale, keep_scale, grad, grad_z):  # type: ignore[no-untyped-def]
+def normalise_backward(first, last, ptr, z, y, mean, scale, keep_scale, grad, grad_z):
     """Gradient of z."""
     d = z.shape[1]
     total, dot = local_array(d), local_array(d)
@@ -168,7 +134,7 @@ def normalise_backward(first, last, ptr, z, y, mean, scale, keep_scale, grad, gr
 
 
 @kernel
-def gather_forward(  # type: ignore[no-untyped-def]
+def gather_forward(
     first, last, ptr, src, dst, a, b, row_id, key, threshold, keep_scale, mean, scale, y
 ):
     """As normalise_forward, on z[e] = a[src[e]] + b[dst[e]]."""
@@ -184,7 +150,7 @@ def gather_forward(  # type: ignore[no-untyped-def]
 
 
 @inlined
-def gather_again(  # type: ignore[no-untyped-def]
+def gather_again(
     first, last, ptr, src, dst, a, b, row_id, key, threshold, keep_scale, mean, scale, y
 ):
     """The same from known statistics."""
@@ -202,7 +168,7 @@ def gather_again(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def gather_backward(  # type: ignore[no-untyped-def]
+def gather_backward(
     first, last, ptr, src, dst, node_ptr, a, b, y, mean, scale, keep_scale, grad, grad_a, grad_b
 ):
     """Gradients of a and b; node_ptr bounds the nodes of each graph."""
@@ -229,7 +195,7 @@ def gather_backward(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def row_normalise_forward(first, last, ptr, z, row_id, key, threshold, keep_scale, scale, y):  # type: ignore[no-untyped-def]
+def row_normalise_forward(first, last, ptr, z, row_id, key, threshold, keep_scale, scale, y):
     """y = dropout(ReLU((z - mean_i) * scale_i)) for each row i; also writes scale."""
     d = z.shape[1]
     offsets = column_offsets_numba(d)
@@ -253,7 +219,7 @@ def row_normalise_forward(first, last, ptr, z, row_id, key, threshold, keep_scal
 
 
 @kernel
-def row_normalise_backward(first, last, ptr, z, y, scale, keep_scale, grad, grad_z):  # type: ignore[no-untyped-def]
+def row_normalise_backward(first, last, ptr, z, y, scale, keep_scale, grad, grad_z):
     """Gradient of z."""
     d = z.shape[1]
     inverse = np.float32(1.0 / d)
@@ -277,7 +243,7 @@ def row_normalise_backward(first, last, ptr, z, y, scale, keep_scale, grad, grad
 
 
 @kernel
-def relu_forward(first, last, ptr, z, bias, row_id, key, threshold, keep_scale, y):  # type: ignore[no-untyped-def]
+def relu_forward(first, last, ptr, z, bias, row_id, key, threshold, keep_scale, y):
     """y = dropout(ReLU(z + bias))."""
     d = z.shape[1]
     offsets = column_offsets_numba(d)
@@ -290,7 +256,7 @@ def relu_forward(first, last, ptr, z, bias, row_id, key, threshold, keep_scale, 
 
 
 @kernel
-def relu_backward(first, last, ptr, y, keep_scale, grad, grad_z, sums):  # type: ignore[no-untyped-def]
+def relu_backward(first, last, ptr, y, keep_scale, grad, grad_z, sums):
     """Gradient of z, and its sum over each segment: the gradient of the bias."""
     d = y.shape[1]
     for c in range(first, last):
@@ -303,17 +269,42 @@ def relu_backward(first, last, ptr, y, keep_scale, grad, grad_z, sums):  # type:
                 sums[c, j] += g
 
 
-class _NormaliseReLUDropout(torch.autograd.Function):
+# Backward hashes again: a sum may be 0 where it was kept, so y does not show what was dropped.
+
+
+@kernel
+def _add_forward(first, last, ptr, x, z, row_id, key, threshold, keep_scale, y):
+    """y = dropout(x + z)."""
+    d = x.shape[1]
+    offsets = column_offsets_numba(d)
+    for i in range(ptr[first], ptr[last]):
+        low, high = row_words_numba(key, row_id[i])
+        for j in range(d):
+            dropped = channel_bits_numba(low, high, offsets[j]) < threshold
+            y[i, j] = np.float32(0.0) if dropped else (x[i, j] + z[i, j]) * keep_scale
+
+
+@kernel
+def _add_backward(first, last, ptr, grad, row_id, key, threshold, keep_scale, grad_x):
+    """Gradient of x, which is also that of z."""
+    d = grad.shape[1]
+    offsets = column_offsets_numba(d)
+    for i in range(ptr[first], ptr[last]):
+        low, high = row_words_numba(key, row_id[i])
+        for j in range(d):
+            dropped = channel_bits_numba(low, high, offsets[j]) < threshold
+            grad_x[i, j] = np.float32(0.0) if dropped else grad[i, j] * keep_scale
+
+
+class NormaliseReLUDropout(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, z: Tensor, ptr: Tensor, row_id: Tensor, dropout: tuple[Any, ...]
+        ctx: Any, z: Tensor, ptr: Tensor, row_id: Tensor, drop: float, draws: Draws | None
     ) -> Tensor:
+        dropout = dropout_arguments(drop, draws)
         y = empty_tensor(*z.shape)
-        mean, scale = empty_tensor(len(ptr) - 1, z.shape[1]), empty_tensor(len(ptr) - 1, z.shape[1])
-        run_over_segments(
-            normalise_forward, ptr.numpy(), as_array(z), row_id.numpy(), *dropout,
-            mean.numpy(), scale.numpy(), y.numpy(),
-        )  # fmt: skip
+        mean, scale = (empty_tensor(len(ptr) - 1, z.shape[1]) for _ in range(2))
+        run_over_segments(normalise_forward, ptr, z, row_id, *dropout, mean, scale, y)
         ctx.save_for_backward(z, y, mean, scale, ptr)
         ctx.keep_scale = dropout[-1]
         return y
@@ -323,25 +314,21 @@ class _NormaliseReLUDropout(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         z, y, mean, scale, ptr = ctx.saved_tensors
         grad_z = empty_tensor(*z.shape)
-        run_over_segments(
-            normalise_backward, ptr.numpy(), as_array(z), as_array(y), mean.numpy(), scale.numpy(),
-            ctx.keep_scale, as_array(grad), grad_z.numpy(),
-        )  # fmt: skip
-        return grad_z, None, None, None
+        arrays = z, y, mean, scale, ctx.keep_scale, grad, grad_z
+        run_over_segments(normalise_backward, ptr, *arrays)
+        return grad_z, None, None, None, None
 
 
-class _GatherNormaliseReLUDropout(torch.autograd.Function):
+class GatherNormaliseReLUDropout(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, a: Tensor, b: Tensor, batch: GraphBatch, dropout: tuple[Any, ...]
+        ctx: Any, a: Tensor, b: Tensor, batch: GraphBatch, drop: float, draws: Draws | None
     ) -> Tensor:
+        dropout = dropout_arguments(drop, draws)
         y = empty_tensor(batch.num_edges, a.shape[1])
         mean, scale = (empty_tensor(batch.num_graphs, a.shape[1]) for _ in range(2))
-        run_over_segments(
-            gather_forward, batch.edge_ptr.numpy(), batch.src.numpy(), batch.dst.numpy(),
-            as_array(a), as_array(b), batch.edge_id.numpy(), *dropout,
-            mean.numpy(), scale.numpy(), y.numpy(),
-        )  # fmt: skip
+        rows = batch.src, batch.dst, a, b, batch.edge_id
+        run_over_segments(gather_forward, batch.edge_ptr, *rows, *dropout, mean, scale, y)
         ctx.save_for_backward(a, b, y, mean, scale)
         ctx.batch, ctx.keep_scale = batch, dropout[-1]
         return y
@@ -349,25 +336,21 @@ class _GatherNormaliseReLUDropout(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        a, b, y, mean, scale = ctx.saved_tensors
-        batch = ctx.batch
+        batch, (a, b) = ctx.batch, ctx.saved_tensors[:2]
         grad_a, grad_b = empty_tensor(*a.shape), empty_tensor(*b.shape)
         run_over_segments(
-            gather_backward, batch.edge_ptr.numpy(), batch.src.numpy(), batch.dst.numpy(),
-            batch.node_ptr.numpy(), as_array(a), as_array(b), as_array(y), mean.numpy(),
-            scale.numpy(), ctx.keep_scale, as_array(grad), grad_a.numpy(), grad_b.numpy(),
+            gather_backward, batch.edge_ptr, batch.src, batch.dst, batch.node_ptr,
+            *ctx.saved_tensors, ctx.keep_scale, grad, grad_a, grad_b,
         )  # fmt: skip
-        return grad_a, grad_b, None, None
+        return grad_a, grad_b, None, None, None
 
 
-class _RowNormaliseReLUDropout(torch.autograd.Function):
+class RowNormaliseReLUDropout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, z: Tensor, row_id: Tensor, dropout: tuple[Any, ...]) -> Tensor:
+    def forward(ctx: Any, z: Tensor, row_id: Tensor, drop: float, draws: Draws | None) -> Tensor:
+        dropout = dropout_arguments(drop, draws)
         y, scale = empty_tensor(*z.shape), empty_tensor(len(z))
-        run_over_segments(
-            row_normalise_forward, chunk_ptr(len(z)), as_array(z), row_id.numpy(), *dropout,
-            scale.numpy(), y.numpy(),
-        )  # fmt: skip
+        run_over_segments(row_normalise_forward, chunk_ptr(len(z)), z, row_id, *dropout, scale, y)
         ctx.save_for_backward(z, y, scale)
         ctx.keep_scale = dropout[-1]
         return y
@@ -375,23 +358,20 @@ class _RowNormaliseReLUDropout(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        z, y, scale = ctx.saved_tensors
-        grad_z = empty_tensor(*z.shape)
-        run_over_segments(
-            row_normalise_backward, chunk_ptr(len(z)), as_array(z), as_array(y), scale.numpy(),
-            ctx.keep_scale, as_array(grad), grad_z.numpy(),
-        )  # fmt: skip
-        return grad_z, None, None
+        grad_z = empty_tensor(*grad.shape)
+        arrays = *ctx.saved_tensors, ctx.keep_scale, grad, grad_z
+        run_over_segments(row_normalise_backward, chunk_ptr(len(grad)), *arrays)
+        return grad_z, None, None, None
 
 
-class _ReLUDropout(torch.autograd.Function):
+class ReLUDropout(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, z: Tensor, bias: Tensor, row_id: Tensor, dropout: tuple[Any, ...]
+        ctx: Any, z: Tensor, row_id: Tensor, drop: float, draws: Draws, bias: Tensor | None
     ) -> Tensor:
-        y = empty_tensor(*z.shape)
-        arrays = (as_array(z), as_array(bias), row_id.numpy())
-        run_over_segments(relu_forward, chunk_ptr(len(z)), *arrays, *dropout, y.numpy())
+        dropout = dropout_arguments(drop, draws)
+        y, added = empty_tensor(*z.shape), torch.zeros(z.shape[1]) if bias is None else bias
+        run_over_segments(relu_forward, chunk_ptr(len(z)), z, added, row_id, *dropout, y)
         ctx.save_for_backward(y)
         ctx.keep_scale = dropout[-1]
         return y
@@ -402,6 +382,23 @@ class _ReLUDropout(torch.autograd.Function):
         (y,) = ctx.saved_tensors
         ptr, grad_z = chunk_ptr(len(y)), empty_tensor(*y.shape)
         sums = empty_tensor(len(ptr) - 1, y.shape[1])
-        arrays = (as_array(y), ctx.keep_scale, as_array(grad), grad_z.numpy(), sums.numpy())
-        run_over_segments(relu_backward, ptr, *arrays)
-        return grad_z, sums.sum(0) if ctx.needs_input_grad[1] else None, None, None
+        run_over_segments(relu_backward, ptr, y, ctx.keep_scale, grad, grad_z, sums)
+        return grad_z, None, None, None, sums.sum(0) if ctx.needs_input_grad[4] else None
+
+
+class AddDropout(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, z: Tensor, row_id: Tensor, drop: float, draws: Draws
+    ) -> Tensor:
+        y, ctx.dropout = empty_tensor(*x.shape), dropout_arguments(drop, draws)
+        run_over_segments(_add_forward, chunk_ptr(len(x)), x, z, row_id, *ctx.dropout, y)
+        ctx.save_for_backward(row_id)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        grad_x, arrays = empty_tensor(*grad.shape), (grad, *ctx.saved_tensors)
+        run_over_segments(_add_backward, chunk_ptr(len(grad)), *arrays, *ctx.dropout, grad_x)
+        return grad_x, grad_x, None, None, None

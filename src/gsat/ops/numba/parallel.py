@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from gsat.ops.numba.buffers import as_array
 from gsat.ops.numba.compile import ensure_compiled, inlined
 from gsat.ops.numba.thread_pool import new_meeting, thread_pool
 
@@ -73,6 +75,7 @@ def run_over_segments(run: Any, ptr: Any, *args: Any) -> None:
     A segment is never split, so threads write to different places and the result does not depend on
     how many there are.
     """
+    (ptr,) = _arrays(ptr)
     segments, rows = len(ptr) - 1, int(ptr[-1])
     threads = min(num_threads(), max(1, rows // _MIN_ROWS), max(1, segments))
     bounds = [int(ptr.searchsorted(rows * i // threads)) for i in range(1, threads)]
@@ -80,7 +83,7 @@ def run_over_segments(run: Any, ptr: Any, *args: Any) -> None:
 
 
 @inlined
-def share_of(ptr, thread, threads):  # type: ignore[no-untyped-def]
+def share_of(ptr, thread, threads):
     """First segment of a thread inside a kernel, of shares with about the same number of rows."""
     if thread == threads:
         return len(ptr) - 1
@@ -94,8 +97,14 @@ def share_of(ptr, thread, threads):  # type: ignore[no-untyped-def]
     return low
 
 
+def _arrays(*args: Any) -> list[Any]:
+    """The arguments of a kernel, with arrays in place of tensors."""
+    return [as_array(arg) if isinstance(arg, Tensor) else arg for arg in args]
+
+
 def run_ranges(run: Any, bounds: list[int], *args: Any) -> None:
     """Run a kernel on ranges of segments at the same time, one thread per range."""
+    args = tuple(_arrays(*args))
     ensure_compiled(run, *args)
     threads = len(bounds) - 1
     if threads == 1:
@@ -106,6 +115,7 @@ def run_ranges(run: Any, bounds: list[int], *args: Any) -> None:
 
 def run_together(run: Any, most: int, *args: Any) -> None:
     """Run a kernel of several stages, between which its threads meet."""
+    args = tuple(_arrays(*args))
     threads = max(1, min(num_threads(), most))
     ensure_compiled(run, threads, new_meeting(), *args)
     if threads > 1:

@@ -1,17 +1,18 @@
-"""The kernels of PNA's layers: rows, their products with the merged weights, and backward.
+"""The kernels of PNA's layers: rows, their products with the merged weights, and what follows.
 
 Arguments that several of them take (see ``Plan`` in :mod:`gsat.ops.numba.pna_layers`): nodes are in
 the order ``order``, of which block b has ptr[b] to ptr[b + 1] - 1 and, of its nodes, those of kind
 k are bounds[b, k] to bounds[b, k + 1] - 1. ``blocks``, ``widths``, ``chunk`` and ``offsets`` say
-what the rows of each kind look like.
+what the rows of each kind look like. ``norm`` is as in :mod:`gsat.ops.numba.batch_norm`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from gsat.ops.numba.batch_norm import INVERSE_STD, MEAN, SCALE, add_moments
-from gsat.ops.numba.compile import uncounted_inlined, uncounted_kernel
+from gsat.ops.numba.batch_norm import INVERSE_STD, MEAN, SCALE, SHIFT, add_moments
+from gsat.ops.numba.buffers import local_array
+from gsat.ops.numba.compile import kernel, uncounted_inlined, uncounted_kernel
 from gsat.ops.numba.matmul import add_matmul_tn, fill_zero, matmul_nn, matmul_nt
 from gsat.ops.numba.pna_rows import (
     CENTRE,
@@ -30,10 +31,11 @@ from gsat.ops.numba.pna_rows import (
     statistics,
     statistics_backward,
 )
+from gsat.ops.numba.random import channel_bits_numba, column_offsets_numba, row_words_numba
 
 
 @uncounted_inlined
-def _rows_forward(  # type: ignore[no-untyped-def]
+def _rows_forward(
     lo, hi, kind, order, dst_ptr, src, position, options, edge_at, blocks, x, weight, edge,
     edge_rows, found, lines, f,
 ):  # fmt: skip
@@ -65,7 +67,7 @@ def _rows_forward(  # type: ignore[no-untyped-def]
 
 
 @uncounted_inlined
-def _rows_backward(  # type: ignore[no-untyped-def]
+def _rows_backward(
     lo, hi, kind, order, dst_ptr, src, position, options, edge_at, blocks, x, weight, edge,
     found, grad_found, lines, f, grad_f, grad_x, grad_weight, grad_edge, grad_edge_rows,
 ):  # fmt: skip
@@ -107,7 +109,7 @@ def _rows_backward(  # type: ignore[no-untyped-def]
 
 
 @uncounted_kernel
-def product_forward(  # type: ignore[no-untyped-def]
+def product_forward(
     first, last, ptr, bounds, order, dst_ptr, src, position, options, edge_at, blocks, sgemm,
     x, weight, edge, edge_rows, merged, offsets, widths, chunk, z, mean, squares, line_scratch,
     found_scratch, scratch,
@@ -135,7 +137,7 @@ def product_forward(  # type: ignore[no-untyped-def]
 
 
 @uncounted_kernel
-def product_backward(  # type: ignore[no-untyped-def]
+def product_backward(
     first, last, ptr, bounds, order, dst_ptr, src, position, options, edge_at, blocks, sgemm,
     x, weight, edge, edge_rows, merged, offsets, widths, chunk, z, norm, means, grad_y, grad_x,
     grad_weight, grad_edge, grad_edge_rows, grad_merged, line_scratch, found_scratch,
@@ -176,7 +178,7 @@ def product_backward(  # type: ignore[no-untyped-def]
 
 
 @uncounted_kernel
-def edge_rows_forward(  # type: ignore[no-untyped-def]
+def edge_rows_forward(
     first, last, ptr, order, dst_ptr, index, position, edge_at, edge, weight, line_scratch, out
 ):
     """The blocks of the messages from the edges, for each node in ``order``."""
@@ -191,7 +193,7 @@ def edge_rows_forward(  # type: ignore[no-untyped-def]
 
 
 @uncounted_kernel
-def edge_rows_backward(  # type: ignore[no-untyped-def]
+def edge_rows_backward(
     first, last, ptr, order, dst_ptr, index, position, edge_at, edge, weight, line_scratch,
     out, grad, grad_edge, grad_weight,
 ):  # fmt: skip
@@ -205,3 +207,68 @@ def edge_rows_backward(  # type: ignore[no-untyped-def]
             lines[3], lines[4], lines[5], out[edge_at[i] : edge_at[i + 1]],
             grad[edge_at[i] : edge_at[i + 1]], grad_edge, grad_weight,
         )  # fmt: skip
+
+
+# What follows the product: batch norm, ReLU, residual connection and dropout. z has the nodes in
+# another order than x: order[i] is the node of its row i.
+
+
+@kernel
+def finish_forward(first, last, ptr, order, x, z, norm, row_id, key, threshold, keep_scale, out):
+    """out = dropout(x + ReLU(BatchNorm(z)))."""
+    h = z.shape[1]
+    zero = np.float32(0.0)
+    line = local_array(h)
+    offsets = column_offsets_numba(h)
+    for i in range(ptr[first], ptr[last]):
+        v = order[i]
+        for j in range(h):
+            value = (z[i, j] - norm[MEAN, j]) * norm[SCALE, j] + norm[SHIFT, j]
+            # Cut where it is <= 0, not kept where it is > 0: a NaN gets through, as in torch.
+            line[j] = zero if value <= zero else value
+        if threshold == 0:
+            for j in range(h):
+                out[v, j] = x[v, j] + line[j]
+        else:
+            low, high = row_words_numba(key, row_id[v])
+            for j in range(h):
+                dropped = channel_bits_numba(low, high, offsets[j]) < threshold
+                out[v, j] = zero if dropped else (x[v, j] + line[j]) * keep_scale
+
+
+@kernel
+def finish_backward(
+    first, last, ptr, order, z, norm, row_id, key, threshold, keep_scale, grad, grad_x, grad_y, sums
+):
+    """Gradient of x by the residual connection, and what passes the ReLU.
+
+    Per block, sums[b] = the sum of that, and of its products with (z - mean) / std.
+    """
+    h = z.shape[1]
+    zero = np.float32(0.0)
+    offsets = column_offsets_numba(h)
+    for b in range(first, last):
+        total, dot = sums[b, 0], sums[b, 1]
+        for j in range(h):
+            total[j] = zero
+            dot[j] = zero
+        for i in range(ptr[b], ptr[b + 1]):
+            v = order[i]
+            if threshold == 0:
+                for j in range(h):
+                    grad_x[v, j] = grad[v, j]
+            else:
+                # Hashed again: a sum may be 0 where it was kept, so the result does not show it.
+                low, high = row_words_numba(key, row_id[v])
+                for j in range(h):
+                    dropped = channel_bits_numba(low, high, offsets[j]) < threshold
+                    grad_x[v, j] = zero if dropped else grad[v, j] * keep_scale
+            for j in range(h):
+                value = (z[i, j] - norm[MEAN, j]) * norm[SCALE, j] + norm[SHIFT, j]
+                grad_y[i, j] = grad_x[v, j] if value > zero else zero
+            for j in range(h):
+                total[j] += grad_y[i, j]
+            for j in range(h):
+                dot[j] += grad_y[i, j] * (z[i, j] - norm[MEAN, j])
+        for j in range(h):
+            dot[j] *= norm[INVERSE_STD, j]

@@ -27,15 +27,15 @@ from gsat.ops.numba.batch_norm import (
 )
 from gsat.ops.numba.buffers import aligned_empty, as_array
 from gsat.ops.numba.matmul import block_ptr, run_over_blocks, sgemm_address
-from gsat.ops.numba.multi_aggregate import positions
 from gsat.ops.numba.pna_kernels import (
     edge_rows_backward,
     edge_rows_forward,
+    finish_backward,
+    finish_forward,
     product_backward,
     product_forward,
 )
-from gsat.ops.numba.pna_residual import finish_backward, finish_forward
-from gsat.ops.numba.pna_rows import CONSTANT_EDGE, EDGE, KINDS, TAIL, row_blocks
+from gsat.ops.numba.pna_rows import CONSTANT_EDGE, EDGE, KINDS, TAIL, positions, row_blocks
 from gsat.ops.numba.pna_weights import block_factors, merge_weights, split_gradient
 from gsat.ops.numba.random import dropout_arguments
 from gsat.ops.random import Draws
@@ -52,11 +52,10 @@ def pna_layers(
     edge: Tensor | None,
     layers: Sequence[tuple[nn.Linear, nn.BatchNorm1d]],
     aggregators: Sequence[Aggregator],
-    scale: None = None,
-    drop: float = 0.0,
-    draws: Sequence[Draws | None] | None = None,
+    scale: None,
+    drop: float,
+    draws: Sequence[Draws | None] | None,
 ) -> Tensor:
-    """Fused form of :func:`gsat.ops.reference.pna_layers`, without scalers."""
     dropout = [dropout_arguments(drop, source) for source in draws or [None] * len(layers)]
     plan = _plan(batch, weight is not None, edge, aggregators, x.shape[1])
     given = torch.ones(batch.num_edges) if weight is None else weight

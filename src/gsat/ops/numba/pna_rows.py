@@ -19,13 +19,14 @@ message is made: their aggregations follow from statistics of the weights.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gsat.ops.numba.compile import uncounted_inlined
-from gsat.ops.reference import STD_EPS
+from gsat.ops.reference import AGGREGATORS, STD_EPS, Aggregator
 
 KINDS = 4  # of nodes: with no edge, with one, two, more
 TAIL = 16
@@ -33,6 +34,12 @@ SOURCE, CENTRE, EDGE = range(3)  # the parts, and the rows of :func:`row_blocks`
 # How the options of a layer are passed to kernels, as one array of whole numbers:
 WEIGHTED, CONSTANT_EDGE = 0, 1
 _EPS = np.float32(STD_EPS)
+
+
+def positions(aggregators: Sequence[Aggregator]) -> NDArray[np.int64]:
+    """Return the position of each of ``AGGREGATORS`` in ``aggregators``, -1 where it is absent."""
+    listed = list(aggregators)
+    return np.array([listed.index(a) if a in listed else -1 for a in AGGREGATORS])
 
 
 def row_blocks(position: NDArray[np.int64], options: Any, edge: bool) -> NDArray[np.int64]:
@@ -49,7 +56,7 @@ def row_blocks(position: NDArray[np.int64], options: Any, edge: bool) -> NDArray
 
 
 @uncounted_inlined
-def part_forward(kind, begin, end, index, x, weight, position, total, mean, square, row):  # type: ignore[no-untyped-def]
+def part_forward(kind, begin, end, index, x, weight, position, total, mean, square, row):
     """row = the blocks of the messages weight[e] * x[index[e]], for edges begin to end - 1."""
     h = x.shape[1]
     if kind == 1:
@@ -114,7 +121,7 @@ def part_forward(kind, begin, end, index, x, weight, position, total, mean, squa
 
 
 @uncounted_inlined
-def part_backward(  # type: ignore[no-untyped-def]
+def part_backward(
     kind, begin, end, index, x, weight, position, base, slope, mean, for_low, for_high, grad_m,
     row, grad, grad_x, grad_weight,
 ):  # fmt: skip
@@ -126,7 +133,7 @@ def part_backward(  # type: ignore[no-untyped-def]
     h = x.shape[1]
     zero, one = np.float32(0.0), np.float32(1.0)
     if kind == 1:
-        _add_message(begin, index, x, weight, grad[:h], grad_x, grad_weight)
+        add_message_gradient(begin, index, x, weight, grad[:h], grad_x, grad_weight)
     elif kind == 2:
         a, v, b, w = x[index[begin]], weight[begin], x[index[begin + 1]], weight[begin + 1]
         both, low, std = grad[:h], grad[h : 2 * h], grad[2 * h : 3 * h]
@@ -138,10 +145,10 @@ def part_backward(  # type: ignore[no-untyped-def]
             for_low[j] = np.float32(0.5) if v * a[j] == w * b[j] else share
         for j in range(h):
             grad_m[j] = both[j] + low[j] * for_low[j] + slope[j]
-        _add_message(begin, index, x, weight, grad_m, grad_x, grad_weight)
+        add_message_gradient(begin, index, x, weight, grad_m, grad_x, grad_weight)
         for j in range(h):
             grad_m[j] = both[j] + low[j] * (one - for_low[j]) - slope[j]
-        _add_message(begin + 1, index, x, weight, grad_m, grad_x, grad_weight)
+        add_message_gradient(begin + 1, index, x, weight, grad_m, grad_x, grad_weight)
     elif kind == 3:
         at_mean, at_low, at_high, at_std, at_sum = position
         inverse = one / np.float32(end - begin)
@@ -189,11 +196,11 @@ def part_backward(  # type: ignore[no-untyped-def]
                     extreme = row[at * h : (at + 1) * h]
                     for j in range(h):
                         grad_m[j] += share[j] if v * a[j] == extreme[j] else zero
-            _add_message(e, index, x, weight, grad_m, grad_x, grad_weight)
+            add_message_gradient(e, index, x, weight, grad_m, grad_x, grad_weight)
 
 
 @uncounted_inlined
-def _add_message(e, index, x, weight, grad_m, grad_x, grad_weight):  # type: ignore[no-untyped-def]
+def add_message_gradient(e, index, x, weight, grad_m, grad_x, grad_weight):
     """Add the gradients of x and of weight, given that of the message of edge e."""
     a, w, out = x[index[e]], weight[e], grad_x[index[e]]
     for j in range(len(a)):
@@ -206,13 +213,13 @@ def _add_message(e, index, x, weight, grad_m, grad_x, grad_weight):  # type: ign
 
 
 @uncounted_inlined
-def _copy(source, target):  # type: ignore[no-untyped-def]
+def _copy(source, target):
     for j in range(len(source)):
         target[j] = source[j]
 
 
 @uncounted_inlined
-def statistics(begin, end, weight, out):  # type: ignore[no-untyped-def]
+def statistics(begin, end, weight, out):
     """out = mean, min, max, variance and sum of the weights of edges begin to end - 1."""
     for k in range(5):
         out[k] = np.float32(0.0)
@@ -230,7 +237,7 @@ def statistics(begin, end, weight, out):  # type: ignore[no-untyped-def]
 
 
 @uncounted_inlined
-def statistics_backward(begin, end, weight, found, grad, grad_weight):  # type: ignore[no-untyped-def]
+def statistics_backward(begin, end, weight, found, grad, grad_weight):
     """Add the gradient of the weights; min and max share theirs among equals, as in torch."""
     zero, two = np.float32(0.0), np.float32(2.0)
     inverse = np.float32(1.0) / np.float32(max(end - begin, 1))
@@ -247,7 +254,7 @@ def statistics_backward(begin, end, weight, found, grad, grad_weight):  # type: 
 
 
 @uncounted_inlined
-def centre_forward(kind, x, found, weighted, position, row):  # type: ignore[no-untyped-def]
+def centre_forward(kind, x, found, weighted, position, row):
     """row = the blocks of the messages w * x from the destination itself."""
     h = len(x)
     if not weighted:
@@ -276,9 +283,7 @@ def centre_forward(kind, x, found, weighted, position, row):  # type: ignore[no-
 
 
 @uncounted_inlined
-def centre_backward(  # type: ignore[no-untyped-def]
-    kind, x, found, weighted, position, product, row, grad, grad_x, grad_found
-):
+def centre_backward(kind, x, found, weighted, position, product, row, grad, grad_x, grad_found):
     """Add the gradients of x and of the weights' statistics, given those of the blocks."""
     h = len(x)
     if not weighted:
@@ -314,26 +319,26 @@ def centre_backward(  # type: ignore[no-untyped-def]
 
 
 @uncounted_inlined
-def _scale(x, factor, out):  # type: ignore[no-untyped-def]
+def _scale(x, factor, out):
     for j in range(len(x)):
         out[j] = factor * x[j]
 
 
 @uncounted_inlined
-def _scale_by_sign(x, positive, negative, out):  # type: ignore[no-untyped-def]
+def _scale_by_sign(x, positive, negative, out):
     for j in range(len(x)):
         out[j] = (positive if x[j] >= np.float32(0.0) else negative) * x[j]
 
 
 @uncounted_inlined
-def spread_forward(x, variance, out):  # type: ignore[no-untyped-def]
+def spread_forward(x, variance, out):
     """out = the std of w * x for weights of that variance."""
     for j in range(len(x)):
         out[j] = np.sqrt(variance * x[j] * x[j] + _EPS)
 
 
 @uncounted_inlined
-def spread_backward(x, variance, product, std, grad, grad_x):  # type: ignore[no-untyped-def]
+def spread_backward(x, variance, product, std, grad, grad_x):
     """Add the gradient of x; returns that of the variance."""
     for j in range(len(x)):
         product[j] = grad[j] * x[j] / std[j]
@@ -346,7 +351,7 @@ def spread_backward(x, variance, product, std, grad, grad_x):  # type: ignore[no
 
 
 @uncounted_inlined
-def _add_scaled(x, factor, grad, grad_x):  # type: ignore[no-untyped-def]
+def _add_scaled(x, factor, grad, grad_x):
     """Add the gradient of x; returns that of the factor."""
     for j in range(len(x)):
         grad_x[j] += factor * grad[j]
@@ -357,7 +362,7 @@ def _add_scaled(x, factor, grad, grad_x):  # type: ignore[no-untyped-def]
 
 
 @uncounted_inlined
-def _add_by_sign(x, found, positive, negative, product, grad, grad_x, grad_found):  # type: ignore[no-untyped-def]
+def _add_by_sign(x, found, positive, negative, product, grad, grad_x, grad_found):
     """Add the gradients of x and of the two factors, of which the sign of x selects one."""
     zero = np.float32(0.0)
     up, down = found[positive], found[negative]

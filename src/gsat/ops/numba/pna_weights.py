@@ -52,9 +52,7 @@ def block_factors(position: Any, options: Any) -> tuple[Any, Any]:
 
 
 @uncounted_kernel
-def merge_weights(  # type: ignore[no-untyped-def]
-    weight, position, options, blocks, factors, stds, edge, offsets, widths, merged
-):
+def merge_weights(weight, position, options, blocks, factors, stds, edge, offsets, widths, merged):
     """Write the weights of each kind's rows to ``merged``."""
     h, parts = weight.shape[:2]
     for kind in range(KINDS):
@@ -85,7 +83,7 @@ def merge_weights(  # type: ignore[no-untyped-def]
 
 
 @uncounted_kernel
-def split_gradient(  # type: ignore[no-untyped-def]
+def split_gradient(
     grad_merged, weight, position, options, blocks, factors, stds, edge, offsets, widths,
     grad_weight, grad_edge,
 ):  # fmt: skip
@@ -124,7 +122,7 @@ def split_gradient(  # type: ignore[no-untyped-def]
 
 
 @uncounted_inlined
-def _tail_column(a, e):  # type: ignore[no-untyped-def]
+def _tail_column(a, e):
     """The column of the tail that aggregation ``a`` of an edge attribute e multiplies."""
     if a == 4:
         return 4
@@ -134,6 +132,6 @@ def _tail_column(a, e):  # type: ignore[no-untyped-def]
 
 
 @uncounted_inlined
-def _add(source, factor, target):  # type: ignore[no-untyped-def]
+def _add(source, factor, target):
     for j in range(len(source)):
         target[j] += factor * source[j]

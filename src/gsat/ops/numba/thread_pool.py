@@ -32,7 +32,7 @@ on_thread_start: list[Callable[[], object]] = []  # what each new thread calls f
 
 
 @intrinsic
-def _load(typing_context, address):  # type: ignore[no-untyped-def]
+def _load(typing_context, address):
     """Read the int64 at an address atomically; a loop would make an ordinary read only once."""
 
     def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
@@ -43,7 +43,7 @@ def _load(typing_context, address):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def _increment(typing_context, address):  # type: ignore[no-untyped-def]
+def _increment(typing_context, address):
     """Add 1 to the int64 at an address, atomically; what was written before is seen by others."""
 
     def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
@@ -54,7 +54,7 @@ def _increment(typing_context, address):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def _call(typing_context, address):  # type: ignore[no-untyped-def]
+def _call(typing_context, address):
     """Call the C function ``int f(void)`` at an address."""
 
     def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
@@ -79,7 +79,7 @@ def new_meeting() -> Any:
 
 
 @inlined
-def meet(meeting, threads, count):  # type: ignore[no-untyped-def]
+def meet(meeting, threads, count):
     """Wait inside a kernel until all its threads have come here.
 
     What a thread wrote before is then visible to all. ``meeting`` is from :func:`new_meeting`;
@@ -95,7 +95,7 @@ def meet(meeting, threads, count):  # type: ignore[no-untyped-def]
                 _call(meeting[1])
 
 
-def _reached(counts, index, value, spins, pause):  # type: ignore[no-untyped-def]
+def _reached(counts, index, value, spins, pause):
     """Spin until counts[index] reaches value, then for ``pause`` more; False after ``spins``."""
     address = counts.ctypes.data + 8 * index
     spin = 0

@@ -1,4 +1,4 @@
-"""Sum of the rows of each segment."""
+"""Sums and highest scores of segments."""
 
 from __future__ import annotations
 
@@ -14,13 +14,8 @@ from gsat.ops.numba.compile import kernel
 from gsat.ops.numba.parallel import run_over_segments
 
 
-def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
-    """Compiled form of :func:`gsat.ops.reference.segment_sum`."""
-    return _SegmentSum.apply(x, ptr)
-
-
 @kernel
-def segment_sum_kernel(first, last, ptr, x, out):  # type: ignore[no-untyped-def]
+def segment_sum_kernel(first, last, ptr, x, out):
     """out[g] = sum of the rows of segment g."""
     h = x.shape[1]
     for g in range(first, last):
@@ -31,12 +26,12 @@ def segment_sum_kernel(first, last, ptr, x, out):  # type: ignore[no-untyped-def
                 out[g, j] += x[i, j]
 
 
-class _SegmentSum(torch.autograd.Function):
+class SegmentSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, ptr: Tensor) -> Tensor:
         ctx.save_for_backward(ptr)
         out = empty_tensor(len(ptr) - 1, x.shape[1])
-        run_over_segments(segment_sum_kernel, ptr.numpy(), as_array(x), out.numpy())
+        run_over_segments(segment_sum_kernel, ptr, x, out)
         return out
 
     @staticmethod
@@ -44,3 +39,28 @@ class _SegmentSum(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (ptr,) = ctx.saved_tensors
         return torch.from_numpy(np.repeat(as_array(grad), np.diff(ptr.numpy()), axis=0)), None
+
+
+def segment_topk_mask(scores: Tensor, ptr: Tensor, k: Tensor) -> Tensor:
+    top = torch.zeros(len(scores), dtype=torch.bool)
+    run_over_segments(_topk, ptr, scores, k, top)
+    return top
+
+
+@kernel
+def _topk(first, last, ptr, scores, k, top):
+    """top[i] = whether row i is among the k[g] highest of its segment g."""
+    for g in range(first, last):
+        lo, hi = ptr[g], ptr[g + 1]
+        if k[g] <= 0:
+            continue
+        least = np.partition(scores[lo:hi], hi - lo - k[g])[hi - lo - k[g]]
+        left = k[g]  # places left for entries equal to the least
+        for i in range(lo, hi):
+            if scores[i] > least:
+                top[i] = True
+                left -= 1
+        for i in range(lo, hi):
+            if left > 0 and scores[i] == least:
+                top[i] = True
+                left -= 1
