@@ -21,11 +21,7 @@ from gsat.training.run_directory import environment
 def child(*arguments: object) -> Any:
     """Run one measurement in a fresh process.
 
-    Args:
-        *arguments: A name of ``CHILDREN`` and its arguments.
-
-    Returns:
-        What it printed as its last line, which is JSON.
+    Returns the last line of its output, parsed as JSON.
     """
     command = [sys.executable, "-m", "benchmarks", "child", *map(str, arguments)]
     return json.loads(
@@ -276,13 +272,7 @@ def arguments() -> argparse.Namespace:
 
 
 def keep(path: Path, figures: dict[str, Any], before: dict[str, float]) -> None:
-    """Write figures to a file; those of other parts in it stay.
-
-    Args:
-        path: The file.
-        figures: Figures by part.
-        before: The machine's load before each part.
-    """
+    """Write figures to a file; figures of other parts in it stay."""
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     loads, here = {**known.get("load_before", {}), **before}, environment()
     cpus = {**known.get("cpu", {}), **dict.fromkeys(before, here["cpu"])}

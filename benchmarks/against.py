@@ -30,30 +30,14 @@ CASES = {
 
 
 def epoch_cpu_time(source: Path, dataset: str, backbone: str) -> float:
-    """Measure the CPU time of a training epoch in a fresh process.
-
-    Args:
-        source: The folder that holds the package, such as ``src``.
-        dataset: Name of the data set.
-        backbone: Public name of the backbone's class.
-
-    Returns:
-        Seconds.
-    """
+    """Measure the CPU time of a training epoch in a fresh process."""
     command = [sys.executable, str(SCRIPT), dataset, backbone]
     finished = subprocess.run(command, env=_seeing(source), stdout=subprocess.PIPE, check=True)
     return float(json.loads(finished.stdout.splitlines()[-1]))
 
 
 def start_cpu_time(source: Path) -> float:
-    """Measure the CPU time of ``gsat train`` with one epoch, start of the program included.
-
-    Args:
-        source: The folder that holds the package, such as ``src``.
-
-    Returns:
-        Seconds.
-    """
+    """Measure the CPU time of ``gsat train`` with one epoch, start of the program included."""
     before = _cpu_time_of_children()
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "gsat", "train", "ba2motifs", "--set", "epochs=1", "-q"]
@@ -77,16 +61,7 @@ def _seeing(source: Path) -> dict[str, str]:
 def compare(other: Path, parts: Sequence[str], rounds: int) -> list[dict[str, Any]]:
     """Compare this version of the package with another one, and print a line per case.
 
-    Args:
-        other: The folder that holds the other version's package, such as ``../before/src``.
-        parts: Some of ``"floor"`` (GIN) and ``"pna"`` (PNA).
-        rounds: How many processes of each version.
-
-    Returns:
-        The start and each case: the median seconds of CPU time of both, and their ratio.
-
-    Raises:
-        SystemExit: If there is no package in ``other``.
+    Returns a row for the start and for each case: median CPU seconds of both, and their ratio.
     """
     if not (other / "gsat" / "__init__.py").is_file():
         raise SystemExit(f"there is no package gsat in {other}")

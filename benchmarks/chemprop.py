@@ -31,13 +31,7 @@ TABLES = ("bbbp", "bace", "clintox", "delaney", "freesolv")
 
 
 def ours(recipe: gsat.Recipe, data: Dataset, out: Path | None) -> dict[str, Any]:
-    """Train with the shipped recipe.
-
-    Args:
-        recipe: The recipe.
-        data: The molecules.
-        out: A folder to keep the run in, if any.
-    """
+    """Train with the shipped recipe."""
     run = gsat.train(recipe, out=out)
     return {
         "version": gsat.__version__,
@@ -59,13 +53,7 @@ def method_of(recipe: gsat.Recipe) -> str:
 
 
 def theirs(command: Path, data: Dataset, seed: int) -> dict[str, Any]:
-    """Train chemprop with its defaults.
-
-    Args:
-        command: The program.
-        data: The molecules, their labels and their split.
-        seed: Of the training.
-    """
+    """Train chemprop with its defaults."""
     names = data.options["label"]
     with tempfile.TemporaryDirectory() as folder:
         table, out = Path(folder) / "table.csv", Path(folder) / "out"

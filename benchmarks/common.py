@@ -48,12 +48,7 @@ class Case:
 def case(dataset: str, backbone: str = "gin") -> Case | None:
     """Make the case of a data set.
 
-    Args:
-        dataset: Name of the data set.
-        backbone: Name of the backbone. (default: ``"gin"``)
-
-    Returns:
-        The case, or None (and a line printed) when its raw files are not here.
+    Returns the case, or None (and a line printed) when its raw files are not here.
     """
     # A part of the digits is enough for a step, and is made in seconds.
     settings = ["images=3000"] if dataset == "mnist75sp" else []
@@ -93,16 +88,7 @@ class Timing(NamedTuple):
 def side_by_side(
     functions: Sequence[Callable[[], object]], rounds: int = ROUNDS, repeats: int = 1
 ) -> list[Timing]:
-    """Time functions in turns, so that noise affects all alike.
-
-    Args:
-        functions: What is timed.
-        rounds: How many measurements of each. (default: ``7``)
-        repeats: Calls per measurement. (default: ``1``)
-
-    Returns:
-        The timing of each function.
-    """
+    """Time functions in turns, so that noise affects all alike."""
     for function in functions:
         function()
     times: list[list[Timing]] = [[] for _ in functions]
@@ -122,14 +108,6 @@ def apart(
     """Time functions in turns, each in a process of its own.
 
     So none is affected by how the process of another treats memory and threads.
-
-    Args:
-        makers: Each makes, in its process, the function that is timed.
-        *args: Arguments of the makers.
-        rounds: How many measurements of each. (default: ``7``)
-
-    Returns:
-        Median seconds of each function.
     """
     context = multiprocessing.get_context("spawn")
     pipes, workers = [], []

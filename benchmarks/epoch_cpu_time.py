@@ -29,12 +29,7 @@ def cpu_time(function: Callable[[], object]) -> float:
 def main(dataset: str, backbone: str) -> float:
     """Measure the epochs after the first.
 
-    Args:
-        dataset: Name of the data set.
-        backbone: Public name of the backbone's class.
-
-    Returns:
-        Seconds of CPU time per epoch, training and evaluation; the median of some measurements.
+    Returns seconds of CPU time per epoch, training and evaluation; the median of some measurements.
     """
     torch.set_num_threads(1)
     data = gsat.load_dataset(dataset, seed=0)

@@ -33,14 +33,7 @@ METHODS_SHOWN = ("gsat", "gnnexplainer", "random", "degree")
 
 
 def measure(name: str, seed: int, method: str, sample: int) -> dict[str, Any]:
-    """Train, explain and measure.
-
-    Args:
-        name: Of the set.
-        seed: Of split and training.
-        method: Of ``METHODS_SHOWN``.
-        sample: How many test molecules are explained where every one takes many passes.
-    """
+    """Train, explain and measure."""
     settings: dict[str, Any] = {**TRAINING}
     row: dict[str, Any] = {}
     if method == "gsat":

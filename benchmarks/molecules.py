@@ -50,11 +50,7 @@ def rate(work: Callable[[], Any], count: int) -> dict[str, float]:
 
 
 def measure(count: int) -> dict[str, Any]:
-    """Measure parsing, features, and all that a table needs, by one and by all workers.
-
-    Args:
-        count: How many molecules.
-    """
+    """Measure parsing, features, and all that a table needs, by one and by all workers."""
     known = load_dataset("ogbg-molhiv").store.texts("smiles")
     smiles = list(itertools.islice(itertools.cycle(known), count))
     workers, rows = worker_count(), {}
@@ -73,13 +69,8 @@ def measure(count: int) -> dict[str, Any]:
 def explaining(folder: Path, smiles: Sequence[str]) -> dict[str, float]:
     """Measure explanations: of one molecule at a time, and of all of them as a page.
 
-    Args:
-        folder: A run on a table of molecules.
-        smiles: The molecules.
-
-    Returns:
-        CPU milliseconds of one molecule without its picture and of the picture, medians; CPU
-        seconds of all explanations and of their page.
+    Returns CPU milliseconds of one molecule without its picture and of the picture, medians; CPU
+    seconds of all explanations and of their page.
     """
     run = open_run(folder)
     run.explain_molecules(smiles=smiles[0])  # what is loaded once

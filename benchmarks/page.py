@@ -17,14 +17,7 @@ TEMPLATE = Path(__file__).with_name("speed.md.j2")
 
 
 def speed_page(figures: dict[str, Any]) -> str:
-    """Write the page.
-
-    Args:
-        figures: What ``results/bench.json`` holds.
-
-    Returns:
-        Markdown.
-    """
+    """Write the page."""
     # Markdown, not HTML; the figures are our own.
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))

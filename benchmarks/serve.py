@@ -42,12 +42,7 @@ def make_run(folder: str, backbone: str, graphs: int = 200) -> Path:
 
 
 def serve(run: str, how: str) -> None:
-    """Serve a run until the process is stopped, and print the port.
-
-    Args:
-        run: The run directory.
-        how: ``"together"``, ``"single"`` or, with the page, ``"page"``.
-    """
+    """Serve a run until the process is stopped, and print the port."""
     torch.set_num_threads(1)
     limits = Limits(batch_graphs=1) if how == "single" else Limits()
     library, opened = RunLibrary([run], limits), bind("127.0.0.1", 0)
@@ -59,12 +54,8 @@ def serve(run: str, how: str) -> None:
 def measure(run: Path) -> dict[str, Any]:
     """Measure the service against calling the model in a loop.
 
-    Args:
-        run: A run.
-
-    Returns:
-        Requests per second of the loop, of the service one by one and together, their ratios, and
-        the latencies of single requests in milliseconds.
+    Returns requests per second of the loop, of the service one by one and together, their ratios,
+    and the latencies of single requests in milliseconds.
     """
     use_threads(1)
     opened = open_run(run)

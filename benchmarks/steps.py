@@ -115,16 +115,8 @@ def floor_row(
 ) -> dict[str, Any]:
     """Compare a step with its floor.
 
-    Args:
-        dataset: Name of the data set.
-        threads: Of the step; the floor was measured on one.
-        step: Timing of a step.
-        floor: Timing of its floor.
-        flops: Operations of the floor.
-
-    Returns:
-        Milliseconds, the speed of the floor, and the ratio: of processor times on one thread, by
-        the clock on more.
+    Returns milliseconds, the speed of the floor, and the ratio: of processor times on one thread,
+    by the clock on more.
     """
     ratio = step.cpu / floor.cpu if threads == 1 else step.wall / (floor.wall / threads)
     return {
@@ -137,13 +129,7 @@ def floor_row(
 def step_against_floor(dataset: str, threads: int, show: bool) -> dict[str, Any] | None:
     """Measure a training step, its floor, and gathering its batch.
 
-    Args:
-        dataset: Name of the data set.
-        threads: Number of threads.
-        show: Whether to print the matrix products.
-
-    Returns:
-        As :func:`floor_row`, and the share of gathering; None when the raw files are not here.
+    Returns the values of :func:`floor_row` and the share of gathering; None without raw files.
     """
     use_threads(threads)
     made = case(dataset)

@@ -101,8 +101,7 @@ def _settings_of(method: str) -> list[Any]:
 def trial(recipe: Recipe, out: Path, faults: Faults, whole: dict[str, bytes]) -> str:
     """Train with a fault, then without, and compare with the files of an uninterrupted run.
 
-    Returns:
-        ``"resumed"``, ``"refused"`` (with a message of one line), or the problem.
+    Returns ``"resumed"``, ``"refused"`` (with a message of one line), or the problem.
     """
     try:
         with injected(faults):

@@ -1,4 +1,7 @@
-"""A table of the ops that have a compiled form, each as a function of its tensors."""
+"""A table of the ops that have a compiled form, each as a function of its tensors.
+
+With the measure of agreement between the two forms of an op.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -42,29 +46,52 @@ def normal(seed: int, *shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
+def with_gradients(op: Callable[..., Tensor], *inputs: Tensor) -> list[Tensor]:
+    """The value of ``op(*inputs)``, and the gradient to each input for a random one of it."""
+    leaves = [tensor.detach().clone().requires_grad_() for tensor in inputs]
+    value = op(*leaves)
+    along = torch.randn(value.shape, generator=torch.Generator().manual_seed(9)).to(value.dtype)
+    return [value.detach(), *torch.autograd.grad(value, leaves, along)]
+
+
+def check(op: Callable[..., Tensor], *inputs: Tensor) -> None:
+    """Assert that the compiled form is about as exact as the plain one in float32.
+
+    Against the plain form in float64, and for the value and each gradient, the norm of its error
+    is at most four times the plain form's. By luck that may be next to 0 on a few numbers, so a few
+    roundings are added: of numbers of size 1, or of sums where a vector is one.
+    """
+    exact = with_gradients(op, *(tensor.double() for tensor in inputs))
+    found = {}
+    for form in ("torch", "numba"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("GSAT_OPS", form)
+            found[form] = with_gradients(op, *inputs)
+    for number, (plain, ours, truth) in enumerate(zip(*found.values(), exact, strict=True)):
+        what = f"gradient {number - 1}" if number else "value"
+        assert ours.shape == truth.shape, what
+        assert ours.dtype == torch.float32, what
+        error, usual = (ours - truth).norm(), (plain - truth).norm()
+        rounding = 2e-6 if ours.dim() > 1 else 1e-5 + 1e-6 * truth.norm()
+        assert error <= 4 * usual + rounding, f"{what}: {error:.2e}, {usual:.2e}"
+
+
 @dataclass(frozen=True)
 class Case:
-    """An op with some settings.
+    """An op with some settings."""
 
-    Attributes:
-        run: ``run(batch, *inputs)``, a tensor.
-        inputs: ``inputs(batch, width)``: the tensors that get gradients.
-        compiled: Name of the autograd function of the compiled form.
-        width: The usual width.
-        min_nodes: Fewest nodes for which both forms can be compared in float32.
-        smooth: Whether finite differences can be taken.
-        by_graph: Whether the rows of a graph are the same, bit for bit, in every batch.
-        fused: Whether the compiled form has matrix products inside.
-    """
+    run: Callable[..., Tensor]  # run(batch, *inputs)
+    inputs: Callable[[GraphBatch, int], list[Tensor]]  # of a batch and a width; they get gradients
+    compiled: str  # name of the autograd function of the compiled form
+    width: int = 16  # the usual width
+    min_nodes: int = 0  # fewest nodes for which both forms can be compared in float32
+    smooth: bool = True  # finite differences can be taken
+    by_graph: bool = True  # the rows of a graph are the same, bit for bit, in every batch
+    fused: bool = False  # the compiled form has matrix products inside
 
-    run: Callable[..., Tensor]
-    inputs: Callable[[GraphBatch, int], list[Tensor]]
-    compiled: str
-    width: int = 16
-    min_nodes: int = 0
-    smooth: bool = True
-    by_graph: bool = True
-    fused: bool = False
+    def on(self, batch: GraphBatch, width: int | None = None) -> tuple[Any, ...]:
+        """The case on a batch: a function of tensors, and these."""
+        return partial(self.run, batch), *self.inputs(batch, width or self.width)
 
 
 def _edge_term(terms: Sequence[Tensor]) -> EdgeTerm:

@@ -38,9 +38,9 @@ def test_the_products_of_the_layers_are_those_of_the_kernels(
 ) -> None:
     model, batch = make(edges, aggregators)
     plans: list[Any] = []
-    plan_of = pna_layers._plan
+    plan_of = pna_layers._Pass
     monkeypatch.setattr(
-        pna_layers, "_plan", lambda *args: plans.append(plan_of(*args)) or plans[-1]
+        pna_layers, "_Pass", lambda *args: plans.append(plan_of(*args)) or plans[-1]
     )
     model(batch, Draws(0))
     layers, h = len(model.backbone.layers), model.backbone.hidden

@@ -1,15 +1,51 @@
-"""Jobs for the tests of the worker pool; workers import this module."""
+"""Jobs for the tests of the worker pool, which workers import, and helpers of these tests."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from gsat.core.errors import BusyError, GSATError, Interrupted, StopAllError
+from gsat.launch.jobs import Job
+from waiting import wait_until
+
+
+def job(function: str, payload: Any = None) -> Job:
+    """A call of a function below."""
+    return Job(f"pool_jobs.{function}", payload)
+
+
+def has_text(path: Path) -> bool:
+    return path.exists() and path.read_text() != ""
+
+
+def has_ended(path: Path) -> bool:
+    """Whether the worker that wrote its process id to a file has ended."""
+    try:
+        os.kill(int(path.read_text().split()[0]), 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def press_ctrl_c_when(condition: Callable[[], object]) -> threading.Thread:
+    """Send SIGINT to this process as soon as a condition holds."""
+
+    def watch() -> None:
+        with suppress(AssertionError):
+            wait_until(condition)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    return thread
 
 
 def double(value: Any) -> Any:

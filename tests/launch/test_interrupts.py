@@ -81,19 +81,6 @@ def test_an_interrupt_at_any_line_of_a_call_is_its_outcome_and_never_leaves_it()
     assert outcomes.count("interrupted") >= 3
 
 
-def test_the_first_interrupt_is_a_request_the_second_interrupts() -> None:
-    asked: list[bool] = []
-    before = signal.getsignal(signal.SIGINT)
-    with StopRequest(lambda: asked.append(True)) as request:
-        assert not request.made
-        press_ctrl_c()
-        assert request.made
-        with pytest.raises(KeyboardInterrupt):
-            press_ctrl_c()
-    assert asked == [True]
-    assert signal.getsignal(signal.SIGINT) is before
-
-
 def test_other_threads_get_no_signals_and_change_nothing() -> None:
     before, found = signal.getsignal(signal.SIGINT), []
 

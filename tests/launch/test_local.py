@@ -6,24 +6,18 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
+from pool_jobs import has_ended, has_text, job, press_ctrl_c_when
 
 from gsat.launch import local
 from gsat.launch import pool as pool_module
-from gsat.launch.jobs import Job, Outcome
+from gsat.launch.jobs import Outcome
 from gsat.launch.pool import PoolResult, WorkerPool
 from waiting import wait_until
-
-
-def job(function: str, payload: Any = None) -> Job:
-    return Job(f"pool_jobs.{function}", payload)
 
 
 @pytest.fixture
@@ -39,27 +33,6 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[local._Worker]]:
     monkeypatch.setattr(local, "_Worker", Recorded)
     yield started
     assert [worker.process.returncode for worker in started if worker.process.poll() is None] == []
-
-
-def press_ctrl_c_when(condition: Callable[[], object]) -> threading.Thread:
-    """Send SIGINT to this process as soon as a condition holds."""
-
-    def watch() -> None:
-        with suppress(AssertionError):
-            wait_until(condition)
-            os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    return thread
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_workers_are_new_processes_that_live_as_long_as_the_pool(
@@ -124,9 +97,7 @@ def test_ctrl_c_lets_running_jobs_save_and_starts_no_other(
     workers: list[local._Worker], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     paths = [tmp_path / name for name in "abc"]
-    thread = press_ctrl_c_when(
-        lambda: all(path.exists() and path.read_text() for path in paths[:2])
-    )
+    thread = press_ctrl_c_when(lambda: all(map(has_text, paths[:2])))
     with pytest.raises(KeyboardInterrupt), WorkerPool(2) as pool:
         pool.run({path.name: job("work", str(path)) for path in paths})
     thread.join()
@@ -164,7 +135,7 @@ def test_a_deadline_stops_jobs_even_if_this_process_ignores_interrupts(
     """As under nohup, and in background jobs of a shell."""
     path = tmp_path / "begun"
     # The deadline passes when the job is running.
-    clock = SimpleNamespace(monotonic=lambda: float(path.exists() and path.read_text() != ""))
+    clock = SimpleNamespace(monotonic=lambda: float(has_text(path)))
     monkeypatch.setattr(pool_module, "time", clock)
     monkeypatch.setattr(pool_module, "_LONGEST_WAIT", 0.01)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -191,7 +162,7 @@ def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     caller = subprocess.Popen(
         [sys.executable, "-c", ORPHANS, *map(str, paths)], env={**os.environ, **extra}
     )
-    wait_until(lambda: all(path.exists() and path.read_text() for path in paths))
+    wait_until(lambda: all(map(has_text, paths)))
     caller.kill()
     caller.wait()
-    wait_until(lambda: not any(is_alive(int(path.read_text())) for path in paths))
+    wait_until(lambda: all(map(has_ended, paths)))

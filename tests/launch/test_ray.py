@@ -10,11 +10,9 @@ import json
 import math
 import os
 import shutil
-import signal
 import socket
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -22,11 +20,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pool_jobs import has_ended, has_text, job, press_ctrl_c_when
 
 import gsat
 from gsat.core.errors import MissingExtraError, RunError
 from gsat.launch import pool, ray
-from gsat.launch.jobs import Job, Outcome
+from gsat.launch.jobs import Outcome
 from gsat.launch.pool import PoolResult, WorkerPool
 from gsat.training.many_runs import train_each
 from gsat.training.recipe import from_tables
@@ -38,7 +37,8 @@ pytestmark = pytest.mark.medium
 
 NO_RAY = "Ray is not installed: pip install 'torch-gsat[ray]'"
 # Ray's workers inherit the environment of the process that started Ray.
-JOBS_PATH = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+HERE = Path(__file__).parent
+JOBS_PATH = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
 train_on_ray = partial(train_each, backend="ray")
 
 
@@ -59,23 +59,6 @@ def address() -> Iterator[str]:
         yield nodes.address
         nodes.shutdown()
     shutil.rmtree(short, ignore_errors=True)
-
-
-def job(function: str, payload: Any = None) -> Job:
-    return Job(f"pool_jobs.{function}", payload)
-
-
-def has_text(path: Path) -> bool:
-    return path.exists() and path.read_text() != ""
-
-
-def has_ended(path: Path) -> bool:
-    """Whether the worker that wrote its process id to a file has ended."""
-    try:
-        os.kill(int(path.read_text().split()[0]), 0)
-    except ProcessLookupError:
-        return True
-    return False
 
 
 # -- connections ----------------------------------------------------------------------------------
@@ -181,14 +164,8 @@ def test_training_on_a_cluster_equals_training_here_and_failures_are_independent
 
 def test_ctrl_c_lets_the_running_job_save_and_starts_no_other(address: str, tmp_path: Path) -> None:
     path, waiting = tmp_path / "runs", tmp_path / "waits"
-
-    def press_ctrl_c() -> None:
-        wait_until(lambda: has_text(path))
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=press_ctrl_c, daemon=True)
+    thread = press_ctrl_c_when(lambda: has_text(path))
     jobs = {"runs": job("work", str(path)), "waits": job("work", str(waiting))}
-    thread.start()
     with WorkerPool(1, "ray", address) as workers, pytest.raises(KeyboardInterrupt):
         workers.run(jobs)
     thread.join()
@@ -219,20 +196,6 @@ def test_a_deadline_interrupts_jobs_and_kills_those_that_do_not_stop(
         wait_until(lambda: stops or has_ended(path))
     assert result == PoolResult(unfinished=["job"])
     assert path.read_text().endswith(" saved") == stops
-
-
-def test_an_error_of_the_caller_ends_all_tasks(address: str, tmp_path: Path) -> None:
-    path = tmp_path / "long"
-
-    def on_done(name: str, outcome: Outcome) -> None:
-        wait_until(lambda: has_text(path))
-        raise ZeroDivisionError
-
-    jobs = {"long": job("work", str(path)), "short": job("double", 1)}
-    with WorkerPool(backend="ray", address=address) as workers:
-        with pytest.raises(ZeroDivisionError):
-            workers.run(jobs, on_done=on_done)
-        wait_until(lambda: has_ended(path))
 
 
 def test_outcomes_of_failing_jobs_and_dying_workers(

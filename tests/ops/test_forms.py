@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -15,18 +14,12 @@ from torch import Tensor
 from gsat.core.errors import GSATError
 from gsat.graphs import GraphBatch, from_pyg
 from gsat.ops import aggregate, normalise_relu_dropout
-from gsat.ops.dispatch import engine as selected_engine
 from gsat.ops.numba import matmul, parallel
 from gsat.ops.numba.thread_pool import ThreadPool, thread_pool
-from op_cases import CASES, DRAWS, Case, normal
+from op_cases import CASES, DRAWS, Case, check, normal, with_gradients
 from reference import random_graphs
 
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-Measure = Callable[..., list[Tensor]]
-
-
-def measure_in(case: Case, batch: GraphBatch, measured: Measure) -> list[Tensor]:
-    return measured(partial(case.run, batch), *case.inputs(batch, case.width))
 
 
 def equal(first: list[Tensor], second: list[Tensor]) -> bool:
@@ -37,29 +30,25 @@ def equal(first: list[Tensor], second: list[Tensor]) -> bool:
 
 
 @every_case
-def test_compiled_form_is_as_exact_as_the_plain_one(
-    case: Case, batch: GraphBatch, agree: Callable[..., None]
-) -> None:
+def test_compiled_form_is_as_exact_as_the_plain_one(case: Case, batch: GraphBatch) -> None:
     if batch.num_nodes >= case.min_nodes:
-        agree(partial(case.run, batch), *case.inputs(batch, case.width))
+        check(*case.on(batch))
 
 
 @every_case
-def test_many_rows_in_blocks_and_chunks(
-    case: Case, large: GraphBatch, agree: Callable[..., None]
-) -> None:
-    agree(partial(case.run, large), *case.inputs(large, case.width))
+def test_many_rows_in_blocks_and_chunks(case: Case, large: GraphBatch) -> None:
+    check(*case.on(large))
 
 
 @pytest.mark.parametrize("width", [1, 33])
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.width == 16])
-def test_other_widths(name: str, width: int, mixed: GraphBatch, agree: Callable[..., None]) -> None:
-    agree(partial(CASES[name].run, mixed), *CASES[name].inputs(mixed, width))
+def test_other_widths(name: str, width: int, mixed: GraphBatch) -> None:
+    check(*CASES[name].on(mixed, width))
 
 
-def test_sums_over_many_rows_keep_their_digits(agree: Callable[..., None]) -> None:
+def test_sums_over_many_rows_keep_their_digits() -> None:
     ptr, rows = torch.tensor([0, 30_000]), torch.arange(30_000)
-    agree(lambda z: normalise_relu_dropout(z, ptr, rows, 0.5, DRAWS), normal(1, 30_000, 2) + 5)
+    check(lambda z: normalise_relu_dropout(z, ptr, rows, 0.5, DRAWS), normal(1, 30_000, 2) + 5)
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.smooth])
@@ -89,10 +78,6 @@ def test_the_switch_chooses_the_form(
     assert not compiled(torch.float32)
 
 
-def test_engine_returns_the_selected_form(engine: str) -> None:
-    assert selected_engine() == engine
-
-
 @pytest.mark.parametrize("wrong", ["Numba", "cuda", ""])
 def test_an_unknown_form_is_an_error(
     wrong: str, mixed: GraphBatch, monkeypatch: pytest.MonkeyPatch
@@ -104,11 +89,11 @@ def test_an_unknown_form_is_an_error(
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.fused])
 def test_fused_ops_work_without_mkl(
-    name: str, mixed: GraphBatch, measured: Measure, monkeypatch: pytest.MonkeyPatch
+    name: str, mixed: GraphBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fused = measure_in(CASES[name], mixed, measured)
+    fused = with_gradients(*CASES[name].on(mixed))
     monkeypatch.setattr(matmul, "sgemm_address", lambda: 0)
-    for ours, unfused in zip(fused, measure_in(CASES[name], mixed, measured), strict=True):
+    for ours, unfused in zip(fused, with_gradients(*CASES[name].on(mixed)), strict=True):
         assert (ours - unfused).norm() <= 1e-4 * max(1.0, float(unfused.norm()))
 
 
@@ -116,16 +101,14 @@ def test_fused_ops_work_without_mkl(
 
 
 @every_case
-def test_inputs_may_be_strided_and_are_left_alone(
-    case: Case, mixed: GraphBatch, measured: Measure
-) -> None:
+def test_inputs_may_be_strided_and_are_left_alone(case: Case, mixed: GraphBatch) -> None:
     def strided(t: Tensor) -> Tensor:
         return t.repeat_interleave(2, dim=0)[::2] if t.dim() == 1 else t.T.contiguous().T
 
     run, inputs = partial(case.run, mixed), case.inputs(mixed, case.width)
     before = [t.clone() for t in inputs]
-    expected = measured(run, *inputs)
-    assert equal(measured(lambda *ts: run(*map(strided, ts)), *inputs), expected)
+    expected = with_gradients(run, *inputs)
+    assert equal(with_gradients(lambda *ts: run(*map(strided, ts)), *inputs), expected)
     case.run(mixed, *(t.requires_grad_() for t in inputs)).square().sum().backward()
     assert equal([t.detach() for t in inputs], before)
 
@@ -141,17 +124,15 @@ def test_a_sum_has_an_expanded_gradient(case: Case, mixed: GraphBatch) -> None:
 
 
 @every_case
-def test_a_gradient_is_the_same_alone_and_among_all(
-    case: Case, mixed: GraphBatch, measured: Measure
-) -> None:
+def test_a_gradient_is_the_same_alone_and_among_all(case: Case, mixed: GraphBatch) -> None:
     inputs = case.inputs(mixed, case.width)
-    among_all = measured(partial(case.run, mixed), *inputs)[1:]
+    among_all = with_gradients(partial(case.run, mixed), *inputs)[1:]
     for place, expected in enumerate(among_all):
 
         def of_one(leaf: Tensor, place: int = place) -> Tensor:
             return case.run(mixed, *(leaf if i == place else t for i, t in enumerate(inputs)))
 
-        assert torch.equal(measured(of_one, inputs[place])[1], expected)
+        assert torch.equal(with_gradients(of_one, inputs[place])[1], expected)
 
 
 @every_case
@@ -216,7 +197,7 @@ def split_finely(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @every_case
 def test_threads_do_not_change_a_bit(
-    case: Case, mixed: GraphBatch, measured: Measure, monkeypatch: pytest.MonkeyPatch
+    case: Case, mixed: GraphBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
 
@@ -226,41 +207,26 @@ def test_threads_do_not_change_a_bit(
 
     monkeypatch.setattr(parallel, "thread_pool", counting)
     split_finely(1, monkeypatch)
-    expected = measure_in(case, mixed, measured)
+    expected = with_gradients(*case.on(mixed))
     assert not sizes
     for threads in (2, 3):
         split_finely(threads, monkeypatch)
-        assert equal(measure_in(case, mixed, measured), expected)
+        assert equal(with_gradients(*case.on(mixed)), expected)
     assert set(sizes) == {2, 3}
 
 
 @every_case
-def test_threads_do_not_change_a_bit_of_a_large_batch(
-    case: Case, large: GraphBatch, measured: Measure, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Large enough for torch, too, to split the last sum over graphs."""
-    assert large.num_nodes > 2 * parallel._MIN_ROWS
-    values = []
-    for threads in (1, 2):
-        monkeypatch.setattr(parallel, "_kernel_threads", [threads])
-        values.append(measure_in(case, large, measured))
-    assert equal(*values)
-
-
-@every_case
-def test_python_threads_may_enter_at_once(
-    case: Case, measured: Measure, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_python_threads_may_enter_at_once(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     split_finely(2, monkeypatch)
     store = from_pyg(random_graphs(7, 30))
     batches = [store.batch(np.arange(start, start + 12)) for start in (0, 9, 20)]
-    expected = [measure_in(case, batch, measured) for batch in batches]
+    expected = [with_gradients(*case.on(batch)) for batch in batches]
     together = threading.Barrier(3)
 
     def work(number: int) -> bool:
         together.wait(timeout=60)
         return all(
-            equal(measure_in(case, batches[number], measured), expected[number]) for _ in range(5)
+            equal(with_gradients(*case.on(batches[number])), expected[number]) for _ in range(5)
         )
 
     with ThreadPoolExecutor(3) as workers:

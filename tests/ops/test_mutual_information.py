@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -14,16 +12,11 @@ from torch.optim import Adam
 from gsat.ops import StatisticsNetwork, donsker_varadhan, train_statistics_network
 
 
-@pytest.fixture
-def pairs() -> Callable[..., tuple[Tensor, Tensor]]:
-    """``pairs(rows, h)``: embeddings that know much of each other."""
-
-    def make(rows: int = 64, h: int = 16) -> tuple[Tensor, Tensor]:
-        draw = torch.Generator().manual_seed(rows)
-        e = torch.randn(rows, h, generator=draw)
-        return e, e + 0.3 * torch.randn(rows, h, generator=draw)
-
-    return make
+def pairs(rows: int, h: int) -> tuple[Tensor, Tensor]:
+    """Embeddings that contain much information about each other."""
+    draw = torch.Generator().manual_seed(rows)
+    e = torch.randn(rows, h, generator=draw)
+    return e, e + 0.3 * torch.randn(rows, h, generator=draw)
 
 
 def estimator(h: int, dtype: torch.dtype = torch.float32) -> StatisticsNetwork:
@@ -65,7 +58,6 @@ def test_training_is_autograd_and_adam(
     allowed: float,
     rows: int,
     h: int,
-    pairs: Callable[..., tuple[Tensor, Tensor]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Two calls after each other; against the formulas in float64 with an Adam of torch's own."""
@@ -93,6 +85,7 @@ def test_training_is_autograd_and_adam(
             train_statistics_network(ours, adam, e.to(dtype), p.to(dtype), o)
             for o in orders.split(30)
         ]
+    assert all(w.grad is None for w in ours.parameters())
     allowed = allowed or 1e-12
     found = torch.cat(halves).double()
     torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=10 * allowed)
@@ -101,29 +94,6 @@ def test_training_is_autograd_and_adam(
         for name, value in theirs.state[other].items():
             mine = adam.state[one][name].double()
             torch.testing.assert_close(mine, value.double(), rtol=1e-3, atol=allowed)
-
-
-@pytest.mark.parametrize("ops", ["torch", "numba"])
-def test_it_rises_on_pairs_that_know_each_other_and_not_on_others(
-    ops: str,
-    pairs: Callable[..., tuple[Tensor, Tensor]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("GSAT_OPS", ops)
-    e, p = (x.requires_grad_() for x in pairs(256, 8))
-    orders = shuffles(150, 256)
-    ours = estimator(8)
-    before = copy.deepcopy(list(ours.parameters()))
-    found = train_statistics_network(ours, ours.adam(3e-3, 0.0), e, p, orders)
-    assert found[-20:].mean() > found[:20].mean() + 0.5
-    assert found[-1] < 8 * math.log(256)
-    assert e.grad is None
-    assert p.grad is None
-    assert all(w.grad is None for w in ours.parameters())
-    assert not any(torch.equal(a, b) for a, b in zip(before, ours.parameters(), strict=True))
-    apart = estimator(8)
-    strangers = train_statistics_network(apart, apart.adam(3e-3, 0.0), e, p.roll(1, 0), orders)
-    assert strangers[-20:].mean() < found[-20:].mean() / 2
 
 
 @pytest.mark.parametrize("ops", ["torch", "numba"])

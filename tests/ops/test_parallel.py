@@ -70,19 +70,6 @@ def test_the_work_is_shared_out_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kernel.ranges == [(0, 139)]  # less than 100 rows for each: not worth a second thread
 
 
-def test_an_error_in_any_range_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "_MIN_ROWS", 1)
-    use(2, monkeypatch)
-
-    class Failing(Recorder):
-        def __call__(self, first: int, last: int, ptr: np.ndarray, *more: str) -> None:
-            if first > 0:
-                raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        run_over_segments(Failing(), np.arange(5), "more")
-
-
 def test_exclusive_threads_go_to_the_kernels() -> None:
     torch.set_num_threads(3)
     assert parallel.num_threads() == 1  # torch's threads would stand in their way

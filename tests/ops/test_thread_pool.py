@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from gsat.ops.numba.thread_pool import ThreadPool, thread_pool
+from gsat.ops.numba.thread_pool import ThreadPool
 
 
 def collect(first: int, last: int, out: list[tuple[int, int, str]]) -> None:
@@ -79,11 +79,6 @@ def test_another_python_thread_does_not_wait_for_the_pool() -> None:
     assert len(out) == 2
     go.set()
     holder.join()
-
-
-def test_there_is_one_of_each_size() -> None:
-    assert thread_pool(2) is thread_pool(2)
-    assert thread_pool(2) is not thread_pool(3)
 
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="no fork on this system")

@@ -39,7 +39,7 @@ def worker_count() -> int:
     return int(number)
 
 
-@dataclass(frozen=True)
+@dataclass
 class PoolResult:
     """Outcomes of several jobs by name."""
 
@@ -98,13 +98,9 @@ class WorkerPool:
             raise
         finally:
             self._backend.end_jobs()
-        return PoolResult(
-            work.results,
-            work.failures,
-            [name for name in jobs if name not in work.results and name not in work.failures],
-            work.busy,
-            work.stopped,
-        )
+        ended = {*work.result.results, *work.result.failures}
+        work.result.unfinished = [name for name in jobs if name not in ended]
+        return work.result
 
 
 class _Work:
@@ -116,16 +112,14 @@ class _Work:
         self.started: set[str] = set()  # and not ended
         self.shared: set[str] = set()  # shared results that exist
         self.tries = dict.fromkeys(jobs, 0)
-        self.results: dict[str, Any] = {}
-        self.failures: dict[str, str] = {}
-        self.busy: list[str] = []
-        self.stopped: str | None = None
+        self.result = PoolResult()
         self.stopping = False
 
     def proceed(self, deadline: float | None) -> None:
         """Start jobs until all have ended, the deadline has passed, or a job stops all others."""
         while self.waiting or self.backend.running:
-            if self.stopped is not None or (deadline is not None and time.monotonic() >= deadline):
+            late = deadline is not None and time.monotonic() >= deadline
+            if late or self.result.stopped is not None:
                 self.interrupt()
                 return
             while self.backend.running < self.backend.capacity:
@@ -163,20 +157,21 @@ class _Work:
             self._record(name, outcome)
 
     def _record(self, name: str, outcome: Outcome) -> None:
+        result = self.result
         self.started.discard(name)
         if outcome.status == "done":
             self.shared.add(self.jobs[name].shares)
-            self.results[name] = outcome.value
+            result.results[name] = outcome.value
         elif outcome.status == "died" and not self.stopping:
             if self.tries[name] < self.backend.tries:
                 self.waiting.insert(0, name)
                 return
-            self.failures[name] = outcome.value
+            result.failures[name] = outcome.value
         elif outcome.status == "failed":
-            self.failures[name] = outcome.value
+            result.failures[name] = outcome.value
         elif outcome.status == "busy":
-            self.busy.append(name)
+            result.busy.append(name)
         elif outcome.status == "stop":
-            self.stopped = self.stopped or outcome.value
-        if self.on_done and (name in self.results or name in self.failures):
+            result.stopped = result.stopped or outcome.value
+        if self.on_done and (name in result.results or name in result.failures):
             self.on_done(name, outcome)

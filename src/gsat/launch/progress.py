@@ -19,23 +19,15 @@ class Progress:
         """Show the bar, until :meth:`stop` or the end of a ``with`` block."""
         if not self.visible:
             return self
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TaskProgressColumn,
-            TextColumn,
-            TimeRemainingColumn,
-        )
+        from rich import console, progress
 
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=30),
-            MofNCompleteColumn() if self.counted else TaskProgressColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[status]}"),
-            console=Console(stderr=True),
+        self._bar = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(bar_width=30),
+            progress.MofNCompleteColumn() if self.counted else progress.TaskProgressColumn(),
+            progress.TimeRemainingColumn(),
+            progress.TextColumn("{task.fields[status]}"),
+            console=console.Console(stderr=True),
             transient=True,
             # Without counts, steps are long and rare: estimate the speed over ten minutes.
             speed_estimate_period=30.0 if self.counted else 600.0,

@@ -11,7 +11,6 @@ from gsat.ops.numba.parallel import exclusive_threads
 from gsat.ops.random import Draws
 from gsat.ops.reference import (
     AGGREGATORS,
-    STD_EPS,
     Aggregator,
     EdgeTerm,
     ScalarTerm,
@@ -40,7 +39,6 @@ from gsat.ops.reference import (
 
 __all__ = [
     "AGGREGATORS",
-    "STD_EPS",
     "Adam",
     "Aggregator",
     "Draws",

@@ -35,11 +35,7 @@ class Adam(torch.optim.Adam):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Update the weights by their gradients.
-
-        Args:
-            closure: Not supported; torch's optimisers have it. (default: ``None``)
-        """
+        """Update the weights by their gradients; ``closure`` is not supported."""
         assert closure is None
         for group in self.param_groups:
             weights: list[Tensor] = []

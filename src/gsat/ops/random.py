@@ -53,47 +53,20 @@ class Draws:
         self.key = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little")
 
     def child(self, *path: Any) -> Draws:
-        """Return the source for a more specific purpose.
-
-        Args:
-            *path: What the numbers are for: strings and integers.
-        """
+        """Return the source for a more specific purpose."""
         return Draws(self.key, *path)
 
     def uniform(self, row_id: Tensor) -> Tensor:
-        """Draw uniform numbers in (0, 1), never 0 or 1.
-
-        Args:
-            row_id: Names of the rows, ``[M]`` long.
-
-        Returns:
-            One number per row, ``[M]`` float32.
-        """
+        """Draw a number in (0, 1), never 0 or 1, for each row id: [M] long to [M] float32."""
         low, _ = row_words(self.key, row_id)
         return ((low >> 9).to(torch.float32) + 0.5) * 2.0**-23
 
     def keep(self, row_id: Tensor, channels: int, drop: float) -> Tensor:
-        """Draw a dropout mask.
-
-        Args:
-            row_id: Names of the rows, ``[M]`` long.
-            channels: d, the number of columns.
-            drop: Probability of False.
-
-        Returns:
-            ``[M, d]`` bool, each entry True with probability ``1 - drop``.
-        """
+        """Draw a dropout mask [M, channels], each entry False with probability ``drop``."""
         return channel_bits(self.key, row_id, channels) >= threshold(drop)
 
     def permutation(self, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Draw a permutation of 0 … count - 1.
-
-        Args:
-            count: Its length.
-
-        Returns:
-            ``[count]`` int64.
-        """
+        """Draw a permutation of 0 … count - 1, [count] int64."""
         return np.random.Generator(np.random.Philox(key=self.key)).permutation(count)
 
     def torch_seed(self) -> int:

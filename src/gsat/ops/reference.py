@@ -12,17 +12,6 @@ Arguments that many ops have in common:
   dropout;
 * ``row_id`` [M]: an id of each row that is the same in every batch (``batch.node_id`` or
   ``batch.edge_id``), which keys its random draws.
-
-Contents:
-    1. Segments: pool, segment_sum, segment_topk_mask
-    2. Stochastic attention: concrete, bernoulli_kl
-    3. Activations with dropout: relu_dropout, add_dropout
-    4. Normalisation: batch_norm_relu, normalise_relu_dropout, gather_normalise_relu_dropout,
-       row_normalise_relu_dropout
-    5. The extractor: extractor
-    6. GIN: scalar_term, aggregate, gin_layer, gin_layers
-    7. PNA: multi_aggregate_edges, pna_layer, pna_layers
-    8. Mutual information: StatisticsNetwork, donsker_varadhan, train_statistics_network
 """
 
 from __future__ import annotations

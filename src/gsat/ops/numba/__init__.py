@@ -1,9 +1,9 @@
 """The fused CPU forms of the ops, compiled by Numba for float32; one file per op.
 
 Each file holds kernels and the autograd functions around them, which :mod:`gsat.ops.reference`
-declares as forms of its ops; their arguments are those of the op. The machinery they share:
-``compile`` (decorators, machine code on disk), ``parallel`` and ``thread_pool`` (work split over
-threads), ``buffers`` (memory), ``matmul`` (matrix products inside kernels), ``random`` (random
+declares as forms of its ops: arguments, types and meaning are those of the op. The machinery they
+share: ``compile`` (decorators, machine code on disk), ``parallel`` and ``thread_pool`` (work split
+over threads), ``buffers`` (memory), ``matmul`` (matrix products inside kernels), ``random`` (random
 bits).
 
 Conventions of all kernels:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numba import types
 from numba.extending import intrinsic
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gsat.graphs.batch import GraphBatch
@@ -18,10 +18,8 @@ from gsat.ops.numba.parallel import run_over_segments
 from gsat.ops.reference import EdgeTerm, ScalarTerm
 
 
-def aggregate(
-    x: Tensor, batch: GraphBatch, weight: Tensor | None, term: EdgeTerm, include_self: bool
-) -> Tensor:
-    return _Aggregate.apply(batch, include_self, x, weight, *arrays_of_term(term))
+def aggregate(x, batch, weight, term, include_self):
+    return _Aggregate.apply(x, batch, weight, include_self, *arrays_of_term(term))
 
 
 def arrays_of_term(term: EdgeTerm) -> tuple[Tensor, ...]:
@@ -29,7 +27,7 @@ def arrays_of_term(term: EdgeTerm) -> tuple[Tensor, ...]:
     return tuple(term) if isinstance(term, ScalarTerm) else () if term is None else (term,)
 
 
-def scalar_term(attribute: Tensor, encoder: nn.Linear, edge: nn.Linear) -> ScalarTerm:
+def scalar_term(attribute, encoder, edge):
     line = _ScalarTerm.apply(encoder.weight, encoder.bias, edge.weight, edge.bias)
     return ScalarTerm(attribute, *line)
 
@@ -38,9 +36,7 @@ class _ScalarTerm(torch.autograd.Function):
     """In NumPy: a dozen torch operations on a few numbers each took a tenth of a step."""
 
     @staticmethod
-    def forward(
-        ctx: Any, w: Tensor, b: Tensor, edge: Tensor, edge_bias: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx, w, b, edge, edge_bias):
         ctx.save_for_backward(w, b, edge)
         slope = as_array(edge) @ as_array(w)[:, 0]
         offset = as_array(edge) @ as_array(b) + as_array(edge_bias)
@@ -225,14 +221,7 @@ def aggregate_rows(
 
 class _Aggregate(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        batch: GraphBatch,
-        include_self: bool,
-        x: Tensor,
-        weight: Tensor | None,
-        *terms: Tensor,
-    ) -> Tensor:
+    def forward(ctx, x, batch, weight, include_self, *terms):
         ctx.save_for_backward(x, weight, *terms)
         ctx.batch, ctx.include_self = batch, include_self
         return torch.from_numpy(aggregate_rows(batch, include_self, weight, x, *terms))
@@ -241,7 +230,7 @@ class _Aggregate(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         batch, (x, weight, *terms) = ctx.batch, ctx.saved_tensors
-        _, _, _, needs_weight, *needs_terms = ctx.needs_input_grad
+        _, _, needs_weight, _, *needs_terms = ctx.needs_input_grad
         if weight is None:
             weight = torch.ones(batch.num_edges)
         grad_x = empty_tensor(*x.shape)
@@ -260,4 +249,4 @@ class _Aggregate(torch.autograd.Function):
             run_over_segments(scalar_backward, *common, grad_attribute, *sums)
             slope, offset = (torch.from_numpy(part.sum(0)) for part in sums)
             grad_terms = [grad_attribute if needs_terms[0] else None, slope, offset]
-        return None, None, grad_x, grad_weight if needs_weight else None, *grad_terms
+        return grad_x, None, grad_weight if needs_weight else None, None, *grad_terms

@@ -22,7 +22,7 @@ from gsat.ops.numba.parallel import chunk_ptr, run_over_segments
 from gsat.ops.numba.segments import segment_sum_kernel
 
 
-def batch_norm_relu(z: Tensor, bias: Tensor, norm: nn.BatchNorm1d) -> Tensor:
+def batch_norm_relu(z, bias, norm):
     y, mean, variance = BatchNormReLU.apply(z, norm.weight, norm.bias, norm.eps)
     update_running_statistics([norm], [mean + bias.detach()], [variance], len(z))
     return y
@@ -181,9 +181,7 @@ def input_gradient(
 
 class BatchNormReLU(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, z: Tensor, weight: Tensor, bias: Tensor, eps: float
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(ctx, z, weight, bias, eps):
         z, ptr = z.contiguous(), chunk_ptr(len(z))
         sums = empty_tensor(len(ptr) - 1, z.shape[1])
         run_over_segments(segment_sum_kernel, ptr, z, sums)

@@ -14,7 +14,6 @@ from gsat.ops.numba.buffers import empty_tensor
 from gsat.ops.numba.compile import kernel
 from gsat.ops.numba.parallel import chunk_ptr, run_over_segments
 from gsat.ops.numba.random import row_words_numba
-from gsat.ops.random import Draws
 from gsat.ops.reference import KL_EPS
 
 
@@ -48,9 +47,7 @@ def _kl_forward(first, last, ptr, alpha, r, sums, slope):
 
 class Concrete(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, logits: Tensor, row_id: Tensor, draws: Draws, temperature: float
-    ) -> Tensor:
+    def forward(ctx, logits, row_id, draws, temperature):
         alpha = empty_tensor(*logits.shape)
         numbers = np.uint64(draws.key), np.float32(1.0 / temperature)
         ptr = chunk_ptr(len(logits))
@@ -68,7 +65,7 @@ class Concrete(torch.autograd.Function):
 
 class BernoulliKL(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, alpha: Tensor, r: float) -> Tensor:
+    def forward(ctx, alpha, r):
         ptr, slope = chunk_ptr(alpha.numel()), empty_tensor(*alpha.shape)
         sums = np.empty(len(ptr) - 1)
         flat = alpha.reshape(-1), np.float64(r), sums, slope.reshape(-1)

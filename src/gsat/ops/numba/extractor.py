@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from gsat.graphs.batch import GraphBatch
 from gsat.ops.numba.buffers import aligned_empty, empty_tensor
 from gsat.ops.numba.compile import inlined, kernel
 from gsat.ops.numba.matmul import (
@@ -36,7 +35,6 @@ from gsat.ops.numba.normalise import (
     normalise_forward,
 )
 from gsat.ops.numba.random import dropout_arguments
-from gsat.ops.random import Draws
 
 _GROUP_ROWS = 256  # rows that go through all steps together, if the graphs are smaller
 
@@ -192,10 +190,7 @@ def _backward(
 
 class Extractor(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, h: Tensor, batch: GraphBatch, first: Tensor, second: Tensor, last: Tensor,
-        bias: Tensor, drop: float, draws: Draws | None,
-    ) -> Tensor:  # fmt: skip
+    def forward(ctx, h, batch, first, second, last, bias, drop, draws):
         ctx.save_for_backward(h, first, second, last)
         edges = first.shape[1] > h.shape[1]
         ptr, row_id = (batch.edge_ptr, batch.edge_id) if edges else (batch.node_ptr, batch.node_id)

@@ -66,8 +66,6 @@ from gsat.ops.numba.normalise import relu_backward, relu_forward
 from gsat.ops.numba.parallel import num_threads, share_of
 from gsat.ops.numba.random import dropout_arguments
 from gsat.ops.numba.thread_pool import meet
-from gsat.ops.random import Draws
-from gsat.ops.reference import EdgeTerm
 
 CHUNK = 512  # rows that go through all steps together: at h = 64 they fit into the cache
 _WEIGHTS = 6  # tensors of a layer
@@ -326,15 +324,7 @@ def backward_pass(
         meet(meeting, threads, met)
 
 
-def gin_layers(
-    x: Tensor,
-    batch: GraphBatch,
-    weight: Tensor | None,
-    terms: Sequence[EdgeTerm],
-    layers: Sequence[tuple[nn.Linear, nn.BatchNorm1d, nn.Linear]],
-    drop: float,
-    draws: Sequence[Draws | None] | None,
-) -> Tensor:
+def gin_layers(x, batch, weight, terms, layers, drop, draws):
     parts = [arrays_of_term(term) for term in terms]
     if not layers[0][1].training:
         return _evaluated(x, batch, weight, parts, layers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,17 +9,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from gsat.graphs.batch import GraphBatch
 from gsat.ops.numba.buffers import empty_tensor
 from gsat.ops.numba.compile import uncounted_kernel
 from gsat.ops.numba.parallel import run_over_segments
-from gsat.ops.numba.pna_rows import (
-    add_message_gradient,
-    part_backward,
-    part_forward,
-    positions,
-)
-from gsat.ops.reference import AGGREGATORS, STD_EPS, Aggregator
+from gsat.ops.numba.pna_rows import add_message_gradient, part_backward, part_forward, positions
+from gsat.ops.reference import AGGREGATORS, STD_EPS
 
 _STD = AGGREGATORS.index("std")
 _NO_SPREAD = np.sqrt(np.float32(STD_EPS))
@@ -80,13 +73,7 @@ def _backward(
 
 class MultiAggregate(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        e: Tensor,
-        batch: GraphBatch,
-        weight: Tensor | None,
-        aggregators: Sequence[Aggregator],
-    ) -> Tensor:
+    def forward(ctx, e, batch, weight, aggregators):
         edges, h = len(e), e.shape[1]
         given = torch.ones(edges) if weight is None else weight
         out = empty_tensor(batch.num_nodes, len(aggregators) * h)

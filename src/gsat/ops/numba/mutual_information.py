@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.optim import Adam
 
 from gsat.ops.numba.buffers import aligned_empty, as_array, empty_tensor, local_array
 from gsat.ops.numba.compile import inlined, kernel
@@ -23,12 +22,10 @@ from gsat.ops.numba.matmul import (
     run_over_blocks,
     sgemm_address,
 )
-from gsat.ops.reference import ADAM_BETAS, ADAM_EPS, StatisticsNetwork
+from gsat.ops.reference import ADAM_BETAS, ADAM_EPS
 
 
-def train_statistics_network(
-    network: StatisticsNetwork, adam: Adam, e: Tensor, p: Tensor, orders: Tensor
-) -> Tensor:
+def train_statistics_network(network, adam, e, p, orders):
     (group,), weights = adam.param_groups, list(network.parameters())
     values = [_copy(w) for w in weights]
     rows, h = len(e), len(values[1])

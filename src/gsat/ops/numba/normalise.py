@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from gsat.graphs.batch import GraphBatch
 from gsat.ops.numba.buffers import empty_tensor, local_array
 from gsat.ops.numba.compile import inlined, kernel
 from gsat.ops.numba.parallel import CHUNK, chunk_ptr, run_over_segments
@@ -298,9 +297,7 @@ def _add_backward(first, last, ptr, grad, row_id, key, threshold, keep_scale, gr
 
 class NormaliseReLUDropout(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, z: Tensor, ptr: Tensor, row_id: Tensor, drop: float, draws: Draws | None
-    ) -> Tensor:
+    def forward(ctx, z, ptr, row_id, drop, draws):
         dropout = dropout_arguments(drop, draws)
         y = empty_tensor(*z.shape)
         mean, scale = (empty_tensor(len(ptr) - 1, z.shape[1]) for _ in range(2))
@@ -321,9 +318,7 @@ class NormaliseReLUDropout(torch.autograd.Function):
 
 class GatherNormaliseReLUDropout(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, a: Tensor, b: Tensor, batch: GraphBatch, drop: float, draws: Draws | None
-    ) -> Tensor:
+    def forward(ctx, a, b, batch, drop, draws):
         dropout = dropout_arguments(drop, draws)
         y = empty_tensor(batch.num_edges, a.shape[1])
         mean, scale = (empty_tensor(batch.num_graphs, a.shape[1]) for _ in range(2))
@@ -366,9 +361,7 @@ class RowNormaliseReLUDropout(torch.autograd.Function):
 
 class ReLUDropout(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, z: Tensor, row_id: Tensor, drop: float, draws: Draws, bias: Tensor | None
-    ) -> Tensor:
+    def forward(ctx, z, row_id, drop, draws, bias):
         dropout = dropout_arguments(drop, draws)
         y, added = empty_tensor(*z.shape), torch.zeros(z.shape[1]) if bias is None else bias
         run_over_segments(relu_forward, chunk_ptr(len(z)), z, added, row_id, *dropout, y)
@@ -388,9 +381,7 @@ class ReLUDropout(torch.autograd.Function):
 
 class AddDropout(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, z: Tensor, row_id: Tensor, drop: float, draws: Draws
-    ) -> Tensor:
+    def forward(ctx, x, z, row_id, drop, draws):
         y, ctx.dropout = empty_tensor(*x.shape), dropout_arguments(drop, draws)
         run_over_segments(_add_forward, chunk_ptr(len(x)), x, z, row_id, *ctx.dropout, y)
         ctx.save_for_backward(row_id)

@@ -36,16 +36,6 @@ def exclusive_threads() -> Iterator[None]:
 
     Use it where all large matrix products are made in kernels. What torch does itself is small
     then, and its threads would compete with the kernels', because they wait by spinning.
-
-    Example:
-        >>> import torch
-        >>> from gsat.ops import exclusive_threads
-        >>> before = torch.get_num_threads()
-        >>> with exclusive_threads():
-        ...     torch.get_num_threads()
-        1
-        >>> torch.get_num_threads() == before
-        True
     """
     threads = torch.get_num_threads()
     if threads == 1 or _kernel_threads:

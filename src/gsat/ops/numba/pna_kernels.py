@@ -1,9 +1,9 @@
 """The kernels of PNA's layers: rows, their products with the merged weights, and what follows.
 
-Arguments that several of them take (see ``Plan`` in :mod:`gsat.ops.numba.pna_layers`): nodes are in
-the order ``order``, of which block b has ptr[b] to ptr[b + 1] - 1 and, of its nodes, those of kind
-k are bounds[b, k] to bounds[b, k + 1] - 1. ``blocks``, ``widths``, ``chunk`` and ``offsets`` say
-what the rows of each kind look like. ``norm`` is as in :mod:`gsat.ops.numba.batch_norm`.
+Arguments that several of them take (see ``_Pass`` in :mod:`gsat.ops.numba.pna_layers`): nodes are
+sorted as in ``order``; block b has ptr[b] to ptr[b + 1] - 1 of them, and those of kind k in it are
+bounds[b, k] to bounds[b, k + 1] - 1. ``blocks``, ``widths``, ``chunk`` and ``offsets`` describe the
+rows of each kind. ``norm`` is as in :mod:`gsat.ops.numba.batch_norm`.
 """
 
 from __future__ import annotations

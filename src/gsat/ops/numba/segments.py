@@ -28,7 +28,7 @@ def segment_sum_kernel(first, last, ptr, x, out):
 
 class SegmentSum(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, ptr: Tensor) -> Tensor:
+    def forward(ctx, x, ptr):
         ctx.save_for_backward(ptr)
         out = empty_tensor(len(ptr) - 1, x.shape[1])
         run_over_segments(segment_sum_kernel, ptr, x, out)
@@ -41,7 +41,7 @@ class SegmentSum(torch.autograd.Function):
         return torch.from_numpy(np.repeat(as_array(grad), np.diff(ptr.numpy()), axis=0)), None
 
 
-def segment_topk_mask(scores: Tensor, ptr: Tensor, k: Tensor) -> Tensor:
+def segment_topk_mask(scores, ptr, k):
     top = torch.zeros(len(scores), dtype=torch.bool)
     run_over_segments(_topk, ptr, scores, k, top)
     return top
