@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,14 @@ def modules() -> dict[str, Path]:
 def tree(module: str) -> ast.Module:
     """The syntax tree of a module."""
     return ast.parse(modules()[module].read_text(encoding="utf-8"))
+
+
+def contributed(decorator: str) -> str:
+    """The example of CONTRIBUTING.md that a decorator registers."""
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (found,) = [block for block in blocks if f"@{decorator}(" in block]
+    return found
 
 
 def relative(path: Path) -> str:

@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
-from torch_geometric.nn.norm import InstanceNorm
 
 import gsat
 from gsat.attention import (
@@ -191,35 +190,6 @@ def test_samples_follow_their_rows() -> None:
 
 
 # -- the extractor -----------------------------------------------------------------------------
-
-
-def written_out(g: Extractor, h: Tensor, batch: GraphBatch, draws: Draws | None) -> Tensor:
-    """The extractor as the paper has it: concatenate, then three linear layers."""
-    z, group, rows = h, batch.node_graph, batch.node_id
-    if g.on == "edge":
-        z = torch.cat([h[batch.src], h[batch.dst]], dim=1)
-        group, rows = batch.edge_graph, batch.edge_id
-    for number, layer in enumerate((g.first, g.second)):
-        z = layer(z)
-        z = torch.relu(InstanceNorm(z.shape[1])(z, group, batch_size=batch.num_graphs))
-        if draws:
-            z = z * draws.child(number).keep(rows, z.shape[1], g.dropout) / (1 - g.dropout)
-    return g.last(z)[:, 0]
-
-
-@pytest.mark.parametrize("on", ["edge", "node"])
-@pytest.mark.parametrize("draws", [None, DRAWS])
-@pytest.mark.parametrize("directed", [False, True])
-def test_extractor_is_the_papers_network(on: str, draws: Draws | None, directed: bool) -> None:
-    batch = from_pyg(random_graphs(6, directed=directed)).batch()
-    g = Extractor(8, on, dropout=0.4, seed=3)
-    h = logits(6, batch.num_nodes, 8)
-    actual = g(h, batch, draws)
-    assert actual.shape == (batch.num_edges if on == "edge" else batch.num_nodes,)
-    exact = Extractor(8, on, dropout=0.4, seed=3).double()
-    expected = written_out(exact, h.double(), batch, draws)
-    torch.testing.assert_close(actual, expected.float(), rtol=0, atol=2e-5)
-    torch.testing.assert_close(exact(h.double(), batch, draws), expected)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from source_tree import ROOT, contributed
+
 FILES = {
     "register_method": "methods/sharp.py",
     "register_backbone": "models/sum_net.py",
@@ -45,10 +45,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / part, folder / part, ignore=skipped)
     for name in ("conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.S)
     for decorator, name in FILES.items():
-        (block,) = [block for block in blocks if f"@{decorator}(" in block]
-        (folder / "src" / "gsat" / name).write_text(block, "utf-8")
+        (folder / "src" / "gsat" / name).write_text(contributed(decorator), "utf-8")
     return folder
 
 

@@ -1,4 +1,4 @@
-"""A user's method and backbone, each in one file: trained, saved, resumed and loaded."""
+"""The method and the backbone of CONTRIBUTING.md as a user's files: trained, resumed, loaded."""
 
 from __future__ import annotations
 
@@ -11,74 +11,8 @@ import gsat
 from gsat.core.errors import RecipeError, RunError
 from gsat.core.registry import BACKBONES, METHODS
 from gsat.training.recipe import Recipe, describe_settings, make_recipe
+from source_tree import contributed
 from training_harness import differing, one_line, outcome, stopping
-
-METHOD = '''
-from pydantic import Field
-from gsat.gsat import GSAT
-from gsat.methods import Method, MethodSettings
-from gsat.core.registry import register_method
-
-
-class SharpSettings(MethodSettings):
-    sharpness: float = Field(0.1, ge=0, description="Weight of the mean of p (1 - p).")
-
-
-@register_method("keen")
-class Sharp(Method):
-    """GSAT's model, with probabilities pushed to 0 and 1."""
-
-    title = "Sharp"
-    summary = "attention without noise"
-    paper = "none"
-    Settings = SharpSettings
-    Model = GSAT
-
-    def step(self, batch, context):
-        output = self.model(batch, context.draws)
-        loss = self.model.task.loss(output.logits, batch.y)
-        p = output.probability
-        self.update(loss + self.settings.sharpness * (p * (1 - p)).mean())
-        return {"loss": loss}
-'''
-
-BACKBONE = '''
-import torch
-from pydantic import Field, PositiveInt
-from torch import nn
-from gsat.models import Backbone, BackboneSettings
-from gsat.core.registry import register_backbone
-
-
-class SumNetSettings(BackboneSettings):
-    hidden: PositiveInt = Field(16, description="Width of the node embeddings.")
-    layers: PositiveInt = Field(2, description="Number of layers.")
-
-
-@register_backbone("sum-file")
-class SumNet(Backbone):
-    """Sums of neighbours and a linear layer each."""
-
-    Settings = SumNetSettings
-
-    def build(self, in_features, edge_features, categories, settings):
-        self.hidden = settings.hidden
-        self.encoder = nn.Linear(in_features, settings.hidden)
-        self.layers = nn.ModuleList(
-            nn.Linear(settings.hidden, settings.hidden) for _ in range(settings.layers)
-        )
-        self.head = nn.Linear(settings.hidden, self.task.num_logits)
-
-    def embed(self, batch, attention=None, draws=None):
-        x, weight = self.encode(batch), batch.weighted(attention)
-        for layer in self.layers:
-            messages = x[batch.src] if weight is None else x[batch.src] * weight[:, None]
-            x = torch.relu(layer(x.index_add(0, batch.dst, messages) / 3))
-        return x
-
-    def read_out(self, embeddings, batch):
-        return self.head(self.pooled(embeddings, batch, "mean"))
-'''
 
 SETTINGS = {"graphs": 60, "epochs": 4, "batch_size": 32, "hidden": 8}
 
@@ -86,8 +20,11 @@ SETTINGS = {"graphs": 60, "epochs": 4, "batch_size": 32, "hidden": 8}
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[str, str]:
     """The names of the method and the backbone on the command line."""
-    (tmp_path / "sharp.py").write_text(METHOD)
-    (tmp_path / "sum_net.py").write_text(BACKBONE)
+    # Under other names, as the package itself may hold the examples.
+    method = contributed("register_method").replace('"sharp"', '"keen"')
+    backbone = contributed("register_backbone").replace('"sum-net"', '"sum-file"')
+    (tmp_path / "sharp.py").write_text(method, "utf-8")
+    (tmp_path / "sum_net.py").write_text(backbone, "utf-8")
     return f"{tmp_path}/sharp.py:Sharp", f"{tmp_path}/sum_net.py:SumNet"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +28,6 @@ from gsat.methods.ib_subgraph import (
 from gsat.ops import Draws
 from gsat.tasks import Task
 from gsat.training.loop import Loop
-from gsat.training.recipe import make_recipe
 from reference import random_graphs
 
 
@@ -194,21 +192,3 @@ def test_a_planted_edge_comes_first() -> None:
     result = Loop(method, data, batch_size=40, seed=0).train()
     assert result["test"]["accuracy"] == 1
     assert one_kind_comes_first(method.model, data)
-
-
-@pytest.mark.parametrize("backbone", ["gin", "pna", "leconv"])
-def test_a_run_is_saved_loaded_and_explains(backbone: str, tmp_path: Path) -> None:
-    settings = {"graphs": 60, "epochs": 3, "batch_size": 16, "hidden": 8, "inner_steps": 5}
-    recipe = make_recipe("ba2motifs", method="ib-subgraph", backbone=backbone, settings=settings)
-    run = gsat.train(recipe, tmp_path / "run")
-    assert run.result["method"] == "ib-subgraph"
-    model = gsat.load(tmp_path / "run")
-    assert isinstance(model, IBSubgraph)
-    data = gsat.load_dataset("ba2motifs", graphs=60)
-    output = run.model.predict(data.test)
-    torch.testing.assert_close(model.predict(data.test).logits, output.logits)
-    explained = model.explain(data.test[0])
-    ends = explained.node_mask[:, 0][data.test[0].edge_index]
-    torch.testing.assert_close(explained.edge_mask, ends[0] * ends[1])
-    with pytest.raises(gsat.GSATError, match="node features"):
-        model.predict(random_graphs(1, features=3))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -85,20 +83,14 @@ def test_random_scores_are_uniform() -> None:
 
 
 @pytest.mark.parametrize("method", ["random", "degree"])
-def test_the_backbone_is_erms_and_edges_are_scored(method: str, tmp_path: Path) -> None:
+def test_the_backbone_is_erms_and_edges_are_scored(method: str) -> None:
     settings = {"graphs": 60, "epochs": 3, "hidden": 8, "batch_size": 32, "plateau": 1}
-    runs = {
-        name: gsat.train(make_recipe("ba2motifs", method=name, settings=settings), tmp_path / name)
+    ours, erm = (
+        gsat.train(make_recipe("ba2motifs", method=name, settings=settings))
         for name in (method, "erm")
-    }
-    ours, erm = runs[method], runs["erm"]
+    )
     assert ours.test["accuracy"] == erm.test["accuracy"]
     for name, tensor in erm.model.state_dict().items():
         assert torch.equal(ours.model.state_dict()[name], tensor)
     assert erm.test["explanation_auc"] is None
     assert 0 < ours.test["explanation_auc"] < 1
-    again = gsat.load(tmp_path / method)
-    assert again.config == ours.model.config
-    graph = gsat.load_dataset("ba2motifs", graphs=60).test
-    for one, other in zip(again.explain(graph), ours.model.explain(graph), strict=True):
-        assert torch.equal(one.edge_mask, other.edge_mask)

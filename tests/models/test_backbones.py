@@ -21,8 +21,13 @@ from gsat.tasks import Task
 from reference import random_graphs
 
 THREE = Task("multiclass", 3)
-NAMES = [name for name, kind in BACKBONES.items() if kind.__module__.startswith("gsat.models.")]
-NAMES.remove("wrapped")  # it is made of a network, not of settings
+BINARY = Task("binary")
+NAMES = [name for name in BACKBONES if name != "wrapped"]  # which is made of a network
+
+
+def with_setting(setting: str) -> list[str]:
+    """The backbones with a setting."""
+    return [name for name in NAMES if setting in BACKBONES[name].Settings.model_fields]
 
 
 @pytest.fixture(params=NAMES)
@@ -37,8 +42,9 @@ def edge_features(request: pytest.FixtureRequest) -> int:
 
 def make(name: str, edge_features: int = 0, seed: int = 2, **settings: Any) -> Backbone:
     """A small network in evaluation mode, without dropout unless set."""
-    settings = {"hidden": 8, "layers": 2, "dropout": 0.0, **settings}
     kind = BACKBONES[name]
+    no_dropout = {"dropout": 0.0} if "dropout" in kind.Settings.model_fields else {}
+    settings = {"hidden": 8, "layers": 2, **no_dropout, **settings}
     return kind(4, THREE, edge_features=edge_features, seed=seed, **settings).eval()
 
 
@@ -69,15 +75,17 @@ def test_a_graph_alone_has_the_logits_of_the_batch(name: str, edge_features: int
     torch.testing.assert_close(alone, together, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", with_setting("dropout"))
 def test_dropout_follows_the_draws(name: str) -> None:
-    batch, network = store_of().batch(), make(name, dropout=0.4)
-    first, again, other = (network.embed(batch, draws=Draws(seed)) for seed in (0, 0, 1))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    plain = make(name)
-    assert torch.equal(plain.embed(batch, draws=Draws(0)), plain.embed(batch))
+    batch, draws = store_of().batch(), Draws(0, "test")
+    network, plain = make(name, dropout=0.4, layers=1), make(name, layers=1)
+    kept = draws.child("dropout", 0).keep(batch.node_id, network.hidden, 0.4)
+    expected = plain.embed(batch) * kept / 0.6
+    torch.testing.assert_close(network.embed(batch, draws=draws), expected)
+    assert torch.equal(plain.embed(batch, draws=draws), plain.embed(batch))
 
 
+@pytest.mark.parametrize("name", with_setting("dropout"))
 @pytest.mark.parametrize("share", [1.0, -0.1, float("nan")])
 def test_a_dropout_out_of_range_is_refused(name: str, share: float) -> None:
     with pytest.raises(GSATError, match="dropout"):
@@ -123,7 +131,7 @@ def test_seed_and_purpose_decide_initial_weights() -> None:
 
 
 def test_config_round_trip(name: str, edge_features: int) -> None:
-    network = make(name, edge_features, dropout=0.1, layers=3)
+    network = make(name, edge_features, layers=3)
     again = BACKBONES[name].from_config(copy.deepcopy(network.config)).eval()
     assert (again.config, again.task) == (network.config, THREE)
     again.load_state_dict(network.state_dict())
@@ -157,8 +165,32 @@ def test_for_data_without_features(name: str) -> None:
     assert network(store.batch()).isfinite().all()
 
 
+@pytest.mark.parametrize("name", with_setting("edge_features"))
 def test_missing_edge_features_are_an_error_unless_there_are_no_edges(name: str) -> None:
     with pytest.raises(DataError, match="edge feature"):
         make(name, 1)(store_of().batch())
     empty = from_pyg([Data(x=torch.ones(2, 4), edge_index=torch.zeros(2, 0, dtype=torch.long))])
     assert make(name, 1)(empty.batch()).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "edge_features", "task", "count"),
+    [
+        ("gin", 10, 0, BINARY, 17_665),
+        ("gin", 14, 0, BINARY, 17_921),
+        ("gin", 4, 1, THREE, 25_859),
+        ("gin", 5, 1, Task("multiclass", 10), 26_378),
+        ("gin", 768, 1, BINARY, 74_625),
+        ("pna", 10, 0, BINARY, 261_921),
+        ("pna", 4, 1, THREE, 389_643),
+        ("pna", 5, 1, Task("multiclass", 10), 389_870),
+        # 4·32 + 32; per layer W₁, b₁, W₂, W₃, b₃; a head of 32 → 64 → 3; no norms.
+        ("leconv", 4, 1, THREE, 160 + 2 * (3 * 32 * 32 + 2 * 32) + 32 * 64 + 64 + 64 * 3 + 3),
+    ],
+)
+def test_default_networks_have_the_published_number_of_parameters(
+    name: str, features: int, edge_features: int, task: Task, count: int
+) -> None:
+    network = BACKBONES[name](features, task, edge_features=edge_features)
+    assert sum(p.numel() for p in network.parameters()) == count
+    assert network.config["dropout"] == (0.0 if name == "leconv" else 0.3)

@@ -7,12 +7,10 @@ import torch
 from torch import Tensor
 
 import gsat
-from gsat.core.errors import DataError
 from gsat.graphs import GraphBatch, from_pyg
 from gsat.models import DMPNN
 from gsat.molecules import featurise
 from gsat.molecules.featuriser import ATOM_FEATURES, BOND_FEATURES
-from gsat.ops import Draws
 from gsat.tasks import Task
 from reference import random_graphs
 
@@ -84,13 +82,6 @@ def test_embeddings_follow_the_definition(edge_features: int, directed: bool) ->
         torch.testing.assert_close(a, b)
 
 
-def test_dropout_is_a_function_of_the_draws() -> None:
-    net, batch = make(dropout=0.5), batch_of(0, False)
-    plain, once, again = (net(batch, draws=d) for d in (None, Draws(1, "t"), Draws(1, "t")))
-    assert torch.equal(once, again)
-    assert not torch.allclose(plain, once)
-
-
 def test_molecules_without_bonds() -> None:
     store = featurise(["C", "CC", "[Na+].[Cl-]"])
     net = DMPNN(
@@ -99,12 +90,6 @@ def test_molecules_without_bonds() -> None:
     together = net(store.batch())
     alone = torch.cat([net(store.batch([row])) for row in range(3)])
     torch.testing.assert_close(together, alone)
-
-
-def test_graphs_without_the_features_it_needs() -> None:
-    net = make(3)
-    with pytest.raises(DataError, match="needs edge features"):
-        net(batch_of(0, False))
 
 
 def test_it_is_the_network_of_molecules() -> None:

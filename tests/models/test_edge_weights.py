@@ -94,20 +94,6 @@ def test_the_mask_is_attention_alone(on: str) -> None:
     torch.testing.assert_close(again, output.logits.detach())
 
 
-def test_an_edge_of_weight_zero_has_no_effect() -> None:
-    model = GSAT(BACKBONES["gin"](3, TASK, hidden=8, layers=1)).eval()  # type: ignore[call-arg]
-    data = graph(3)
-    data.edge_weight = torch.ones(data.edge_index.shape[1])
-    data.edge_weight[4] = 0.0
-    batch = from_pyg([data]).batch()
-    with torch.no_grad():
-        ours = model.backbone.embed(batch)
-    kept = torch.arange(data.edge_index.shape[1]) != 4
-    without = from_pyg([Data(x=data.x, edge_index=data.edge_index[:, kept])]).batch()
-    with torch.no_grad():
-        torch.testing.assert_close(ours, model.backbone.embed(without))
-
-
 @pytest.mark.parametrize("directed", [True, False])
 def test_directions_share_attention_on_undirected_graphs_only(directed: bool) -> None:
     data = graph(4, directed=directed)

@@ -14,7 +14,6 @@ from gsat.core.errors import DataError
 from gsat.datasets.load import Dataset
 from gsat.graphs import GraphBatch, from_pyg
 from gsat.models import LEConvNet
-from gsat.ops import Draws
 from gsat.tasks import Task
 from reference import random_graphs
 
@@ -58,30 +57,6 @@ def test_values_and_gradients_equal_pygs(edge_features: int, attended: bool) -> 
     for p, q in [*pairs, *([(ours, theirs)] if attended else [])]:
         assert q.grad.norm() > 1e-3
         assert (p.grad - q.grad).norm() < 1e-4 * q.grad.norm()
-
-
-def test_attention_of_zeros_leaves_each_node_alone() -> None:
-    net, batch = make(), batch_of()
-    x = net.encoder(batch.x)
-    for layer in net.layers:
-        x = torch.relu(layer.own(x))
-    torch.testing.assert_close(net.embed(batch, torch.zeros(batch.num_edges)), x)
-    ones = torch.ones(batch.num_edges)
-    torch.testing.assert_close(net.embed(batch, ones), net.embed(batch))
-
-
-def test_dropout_follows_the_draws() -> None:
-    batch, net, draws = batch_of(), make(dropout=0.4, layers=1), Draws(0, "test")
-    kept = draws.child("dropout", 0).keep(batch.node_id, 32, 0.4)
-    torch.testing.assert_close(net.embed(batch, draws=draws), net.embed(batch) * kept / 0.6)
-    assert torch.equal(make().embed(batch, draws=draws), make().embed(batch))
-
-
-def test_parameters() -> None:
-    # 4·32 + 32; per layer W₁, b₁, W₂, W₃, b₃; a head of 32 → 64 → 3. No norms.
-    layer = 3 * 32 * 32 + 2 * 32
-    count = sum(p.numel() for p in make(1).parameters())
-    assert count == 160 + 2 * layer + 32 * 64 + 64 + 64 * 3 + 3
 
 
 def data_with(edge_features: int) -> Dataset:

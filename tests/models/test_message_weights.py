@@ -253,16 +253,6 @@ def test_a_node_that_loses_all_edges_has_a_finite_gradient() -> None:
     assert attention.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("name", ["GCN", "GAT"])
-def test_added_self_loops_have_weight_one(name: str) -> None:
-    """With nothing else left, a node's embedding is what it has in a graph of its own."""
-    backbone, listed = wrapped(name), graphs(9)
-    batch = from_pyg(listed).batch()
-    bare = [Data(x=g.x, edge_index=torch.zeros(2, 0, dtype=torch.long)) for g in listed]
-    actual = backbone.embed(batch, torch.zeros(batch.num_edges))
-    torch.testing.assert_close(actual, plain(make(name), bare), rtol=1e-5, atol=1e-5)
-
-
 def test_replaced_self_loops_keep_their_weight() -> None:
     """GAT takes loops away and adds its own: that of a node which had one keeps its attention."""
     backbone = wrap(pyg.GATConv(FEATURES, HIDDEN), TASK, example=graphs())

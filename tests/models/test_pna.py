@@ -166,22 +166,6 @@ def test_subsets_of_aggregators(edges: str, aggregators: tuple[Any, ...]) -> Non
         torch.testing.assert_close(pna(batch, weight), expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("edges", EDGES)
-def test_both_engines_have_equal_gradients(edges: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch, actual = batch_of(edges), []
-    for engine in ("numba", "torch"):
-        monkeypatch.setenv("GSAT_OPS", engine)
-        model = gsat.GSAT(make(EDGES[edges], scalers=CLASSIC).train())
-        output = model(batch, Draws(7))
-        output.logits.square().sum().backward()
-        # Compiled, a bias before a norm gets no gradient instead of rounding errors.
-        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
-        actual.append([output.logits, *grads])
-    scale = max(float(grad.detach().abs().max()) for grad in actual[1])
-    for ours, theirs in zip(*actual, strict=True):
-        assert (ours - theirs).abs().max() < 1e-4 * scale
-
-
 def test_constant_edge_attributes_give_the_same_logits() -> None:
     """A graph's answer does not depend on whether the others in the batch share its attribute."""
     graphs = random_graphs(4, edge_features=1)
@@ -195,20 +179,6 @@ def test_constant_edge_attributes_give_the_same_logits() -> None:
 
 
 # -- construction ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("features", "edge_features", "task", "count"),
-    [
-        (10, 0, BINARY, 261_921),
-        (4, 1, THREE, 389_643),
-        (5, 1, Task("multiclass", 10), 389_870),
-    ],
-)
-def test_parameters(features: int, edge_features: int, task: Task, count: int) -> None:
-    pna = PNA(features, task, edge_features=edge_features)
-    assert sum(p.numel() for p in pna.parameters()) == count
-    assert pna.config["dropout"] == 0.3
 
 
 @pytest.mark.parametrize("scalers", [(), CLASSIC])

@@ -184,17 +184,6 @@ def test_without_draws_nothing_is_dropped() -> None:
     assert all(torch.equal(before[k], v) for k, v in backbone.state_dict().items())
 
 
-def test_a_deep_copy_is_independent() -> None:
-    model, batch = gsat.GSAT(gsat.wrap(gcn(), THREE)), from_pyg(random_graphs(8)).batch()
-    output = model(batch, Draws(0))
-    twin = copy.deepcopy(model)
-    with torch.no_grad():
-        for weight in twin.parameters():
-            weight.mul_(2)
-    assert torch.equal(model(batch, Draws(0)).logits, output.logits)
-    assert not torch.equal(twin(batch, Draws(0)).logits, output.logits)
-
-
 # -- mistakes -------------------------------------------------------------------------------------
 
 
@@ -216,13 +205,19 @@ class OneGraph(nn.Module):
         return self.conv(x, edge_index).sum(0, keepdim=True)
 
 
-class Unused(nn.Module):
+class Dense(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.conv, self.lin = pyg.GCNConv(4, 8), nn.Linear(4, 8)
+        self.lin = nn.Linear(4, 8)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         return self.lin(x)
+
+
+class Unused(Dense):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = pyg.GCNConv(4, 8)
 
 
 class Tuple(OneGraph):
@@ -235,6 +230,7 @@ class Tuple(OneGraph):
     [
         (nn.Linear(4, 8), "must take x and edge_index"),
         (TakesData(), r"must take x and edge_index.* it takes data"),
+        (Dense(), "Dense has no message-passing layer"),
         (Unused(), "no message-passing layer of Unused was used"),
         (OneGraph(), "one row for a batch of 2 graphs"),
         (Classifier(out=2), r"logits \[2, 3\].* not \[2, 2\]"),
@@ -250,19 +246,6 @@ def test_what_cannot_be_wrapped_is_refused_in_one_line(module: Any, message: str
     with pytest.raises(GSATError, match=message) as error:
         gsat.wrap(module, task=THREE)
     assert "\n" not in str(error.value)
-
-
-def test_a_network_without_message_passing() -> None:
-    class Dense(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.lin = nn.Linear(4, 8)
-
-        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-            return self.lin(x)
-
-    with pytest.raises(GSATError, match="no message-passing layer"):
-        gsat.wrap(Dense(), THREE)
 
 
 def test_a_wrong_name_to_embed_with() -> None:
