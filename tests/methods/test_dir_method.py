@@ -191,24 +191,6 @@ def test_losses_and_gradients_equal_a_loop_over_complements(
             )
 
 
-def test_the_complements_loss_trains_only_its_head(
-    made: Callable[..., DIRMethod],
-) -> None:
-    method = made(extra_linear=True)
-    parts = method.losses(labelled(4), at(3))
-    parts["complement"].backward(retain_graph=True)
-    assert all(w.grad is None for w in method.model.parameters())
-    own = [*method.complement.parameters(), *method.extra.parameters()]
-    assert all(w.grad is not None for w in own)
-    for weights in own:
-        weights.grad = None
-    (parts["loss"] + parts["risk"] + parts["variance"]).backward()
-    assert all(w.grad is None for w in own)
-    for name, weights in method.model.named_parameters():
-        # The bias before a batch norm cancels.
-        assert weights.grad is not None or name.endswith("inner.bias"), name
-
-
 @pytest.mark.parametrize("backbone", [gsat.GIN, gsat.PNA])
 @pytest.mark.parametrize("statistics", ["causal", "both"])
 def test_evaluation_uses_statistics_of_causal_parts(
@@ -227,14 +209,6 @@ def test_evaluation_uses_statistics_of_causal_parts(
     assert expected
     for name, actual in method.model.backbone.named_buffers():
         torch.testing.assert_close(actual, expected[name], msg=name)
-
-
-def test_interventions_have_weight_zero_in_the_first_epoch(made: Callable[..., DIRMethod]) -> None:
-    method, batch = made(alpha=10.0), labelled(4)
-    parts = method.losses(batch, at(0))
-    torch.testing.assert_close(parts["total"], parts["loss"] + parts["complement"])
-    assert parts["risk"] > 0
-    assert parts["variance"] > 0
 
 
 def test_a_step_per_epoch_is_a_step_on_the_mean_of_the_batches(

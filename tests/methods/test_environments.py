@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import minimize_scalar
 from sklearn.metrics import log_loss
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -21,7 +20,6 @@ from gsat.datasets.load import Dataset
 from gsat.graphs import GraphStore, from_pyg
 from gsat.methods import Context, TrainingSettings
 from gsat.methods.environments import EnvironmentMethod, Group
-from gsat.methods.erm import ERMMethod, ERMSettings
 from gsat.methods.irm import IRMMethod
 from gsat.methods.vrex import VRExMethod
 from gsat.ops import Draws
@@ -129,19 +127,6 @@ def test_gradients_of_a_penalty_are_those_of_finite_differences(
         assert gradient.abs().max() > 1e-4  # a variance of detached numbers would have none
 
 
-def test_irm_penalty_is_zero_at_a_stationary_scale(data: Dataset) -> None:
-    method = make(IRMMethod, data)
-    logits, y = answers(method.model.task, 40, 0)
-    best = minimize_scalar(
-        lambda scale: float(cross_entropy(scale * logits, y)),
-        bounds=(-5, 5), method="bounded", options={"xatol": 1e-10},
-    ).x  # fmt: skip
-    at = [method.penalty([(scale * logits, y)]).item() for scale in (best, 2 * best, 0)]
-    assert at[0] < 1e-12
-    assert at[1] > 1e-4
-    assert at[2] == 0
-
-
 def test_vrex_is_the_variance_of_the_risks(data: Dataset) -> None:
     method = make(VRExMethod, data)
     groups = [answers(method.model.task, count, seed) for seed, count in enumerate((5, 12, 30))]
@@ -179,19 +164,6 @@ def test_a_step_is_adam_on_loss_and_penalty(data: Dataset) -> None:
         optimiser.step()
     for ours, theirs in zip(method.model.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
-
-
-@BOTH
-def test_without_penalty_it_equals_erm(kind: type[EnvironmentMethod], data: Dataset) -> None:
-    method = make(kind, data, penalty=0.0)
-    erm = ERMMethod.create(
-        copy.deepcopy(method.model.backbone), ERMSettings(), method.training, seed=0
-    )
-    erm.begin("train")
-    for one in (method, erm):
-        one.step(data.train.batch(np.arange(40)), Context("train", 0, Draws(0)))
-    for ours, theirs in zip(method.model.parameters(), erm.model.parameters(), strict=True):
-        torch.testing.assert_close(ours, theirs)
 
 
 # -- environments ---------------------------------------------------------------------------------

@@ -167,16 +167,6 @@ def test_the_update_is_adam_with_the_recipes_numbers(
     assert len(group["params"]) == len(list(method.model.parameters()))
 
 
-def test_a_step_depends_only_on_its_draws(data: gsat.Dataset, batch: GraphBatch) -> None:
-    losses = []
-    for number in range(2):
-        torch.manual_seed(number)
-        losses.append(float(make(data).step(batch, context())["total"].detach()))
-    assert losses[0] == losses[1]
-    other = Context("train", 7, Draws(4, "step"))
-    assert float(make(data).step(batch, other)["total"].detach()) != losses[0]
-
-
 # -- the interface --------------------------------------------------------------------------------
 
 

@@ -38,7 +38,7 @@ def make(on: str = "edge", edge_features: int = 0, task: Task = THREE) -> GSAT:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_predictions(task: Task) -> None:
+def test_predictions_and_explanations_say_the_same(task: Task) -> None:
     store, model = from_pyg(random_graphs(2)), make(task=task)
     actual = model.predict(store)
     logits = model.eval()(store.batch()).logits
@@ -46,6 +46,10 @@ def test_predictions(task: Task) -> None:
     assert torch.equal(actual.probabilities, task.probabilities(actual.logits))
     assert torch.equal(actual.labels, task.decide(actual.logits))
     assert not actual.logits.requires_grad
+    for number, explained in enumerate(model.explain(store)):
+        torch.testing.assert_close(explained.logits, actual.logits[number])
+        torch.testing.assert_close(explained.probabilities, actual.probabilities[number])
+        assert torch.equal(explained.prediction, actual.labels[number])
 
 
 def test_any_kind_of_input_in_batches_of_any_size() -> None:
@@ -128,16 +132,6 @@ def test_the_edge_mask_has_the_edge_order_of_the_input(
         torch.testing.assert_close(moved.logits, actual.logits, rtol=0, atol=1e-5)
 
 
-def test_the_edge_mask_is_the_weight_of_each_edge() -> None:
-    graph, model = random_graphs(5, 1, awkward=False)[0], make()
-    batch = from_pyg([graph]).batch()
-    weight = model.eval()(batch).edge_weight
-    at = dict(zip(map(tuple, batch.edge_index.T.tolist()), weight.tolist(), strict=True))
-    actual = model.explain(graph)
-    expected = [at[u, v] for u, v in graph.edge_index.T.tolist()]
-    assert actual.edge_mask.tolist() == pytest.approx(expected, abs=1e-6)
-
-
 @pytest.mark.parametrize("on", ["edge", "node"])
 @pytest.mark.parametrize("task", TASKS)
 def test_a_graph_in_a_list_is_explained_as_alone(on: str, task: Task) -> None:
@@ -155,16 +149,6 @@ def test_a_graph_in_a_list_is_explained_as_alone(on: str, task: Task) -> None:
                     torch.testing.assert_close(actual[name], alone[name], rtol=0, atol=1e-5)
             assert torch.equal(actual.prediction, alone.prediction)
             assert actual.undirected == alone.undirected
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_an_explanation_contains_the_prediction(task: Task) -> None:
-    graphs, model = random_graphs(7), make(task=task)
-    predicted = model.predict(graphs)
-    for number, actual in enumerate(model.explain(graphs)):
-        torch.testing.assert_close(actual.logits, predicted.logits[number])
-        torch.testing.assert_close(actual.probabilities, predicted.probabilities[number])
-        assert torch.equal(actual.prediction, predicted.labels[number])
 
 
 @pytest.mark.parametrize("on", ["edge", "node"])
@@ -284,13 +268,6 @@ def test_a_graph_without_edges_needs_no_edge_features() -> None:
     model = make(edge_features=1)
     expected = model.predict([with_edges, without]).logits[1]
     torch.testing.assert_close(model.predict(without).logits[0], expected, rtol=0, atol=1e-5)
-
-
-def test_unused_edge_features_are_no_error() -> None:
-    model, graphs = make(), random_graphs(0, edge_features=2)
-    bare = [Data(x=g.x, edge_index=g.edge_index) for g in graphs]
-    actual, expected = model.predict(graphs).logits, model.predict(bare).logits
-    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-5)
 
 
 def test_other_objects_in_a_list_are_an_error() -> None:
