@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -9,10 +11,12 @@ from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing, global_add_pool
 from torch_geometric.nn.norm import InstanceNorm
 
-from gsat.graphs import GraphBatch
+from gsat.datasets.load import Dataset
+from gsat.graphs import GraphBatch, GraphStore
 from gsat.gsat import GSAT
 from gsat.models import GIN
 from gsat.ops import Draws
+from gsat.tasks import Task
 
 
 def random_graph(
@@ -54,6 +58,23 @@ def random_graphs(seed: int, count: int = 8, *, awkward: bool = True, **kind: in
         sizes[1:1] = [(1, 0), (0, 0), (2, 1)]
         sizes.append((3, 0))
     return [random_graph(rng, nodes, edges, **kind) for nodes, edges in sizes]
+
+
+def lived_in(network: Any) -> Any:
+    """The same network as after some training: random batch norms, in evaluation mode."""
+    generator = torch.Generator().manual_seed(0)
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm1d):
+            for tensor in (module.running_mean, module.weight.data, module.bias.data):
+                tensor.copy_(torch.randn(tensor.shape, generator=generator))
+            module.running_var.copy_(torch.rand(module.num_features, generator=generator) + 0.5)
+    return network.eval()
+
+
+def whole(store: GraphStore, task: Task) -> Dataset:
+    """A data set in which every split has all graphs."""
+    rows = np.arange(len(store))
+    return Dataset("made", store, task, dict.fromkeys(("train", "valid", "test"), rows))
 
 
 class WeightedGIN(MessagePassing):

@@ -33,7 +33,12 @@ run = gsat.train(make_recipe("stars", method="sharp", backbone="sum-net", settin
 assert 0 <= run.test["accuracy"] <= 1
 assert find_source("stars").summary("stars") and METHODS["sharp"].summary
 """
-TESTS = ("test_layers.py", "core/test_registry.py", "models/test_edge_weights.py")
+# The tests that ask a registry for its names.
+TESTS = (
+    "test_layers.py", "core/test_registry.py", "core/test_settings.py", "cli/test_cli_tune.py",
+    "datasets/test_dataset_sources.py", "methods/test_gsat_method.py", "models/test_backbones.py",
+    "models/test_edge_weights.py", "models/test_saved.py", "training/test_process_group.py",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -67,5 +72,15 @@ def test_they_are_listed_described_and_trained(copy: Path) -> None:
 @pytest.mark.slow
 def test_they_pass_the_tests_of_the_registries_and_the_layers(copy: Path) -> None:
     tests = [f"tests/{name}" for name in TESTS]
-    out = python(copy, "-m", "pytest", "-q", "-p", "no:xdist", "-o", "addopts=", *tests)
+    chosen = "registry or layers or listed or setting or every or sum-net or sharp or stars"
+    out = python(
+        copy, "-m", "pytest", "-q", "-p", "no:xdist", "-o", "addopts=", "-k", chosen, *tests
+    )
     assert "passed" in out
+
+
+@pytest.mark.slow
+def test_they_are_typed(copy: Path) -> None:
+    pytest.importorskip("mypy")
+    files = [f"src/gsat/{name}" for name in FILES.values()]
+    python(copy, "-m", "mypy", *files)

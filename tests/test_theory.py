@@ -307,50 +307,6 @@ def test_a_part_of_the_motif_wins_for_both() -> None:
         assert_equal(winners[:, NOTHING], 0.75)
 
 
-# ---------------------------------------------------------------------------------- the two bounds
-
-
-@pytest.mark.parametrize("world", [CLEAN, NOISY, EITHER], ids=["clean", "noisy", "either"])
-def test_any_predictor_bounds_the_label_information_from_below(world: World) -> None:
-    """Eq. 7: I(G_S;Y) >= E log q(Y|G_S) + H(Y); the difference is E KL(P(Y|G_S) || q)."""
-    rng = np.random.default_rng(2)
-    channels = random_channels(rng, 100)
-    joint = np.einsum("g,ngs,gy->nsy", world.graph, channels, world.label)
-    marginal = joint.sum(-1)
-    posterior = joint / marginal[..., None]
-    label_entropy = entropy(world.graph @ world.label)
-
-    def bound(q: Array) -> Array:
-        expected = joint * np.log(np.where(joint > 0, q, 1.0))
-        return expected.sum((-1, -2)) + label_entropy
-
-    truth = label_information(world, channels)
-    assert_equal(bound(posterior), truth)
-    for _ in range(20):
-        q = rng.dirichlet(np.ones(world.label.shape[1]), size=posterior.shape[:2])
-        gap = (marginal * divergence(posterior, q)).sum(-1)
-        assert (gap > 0).all()
-        assert_equal(truth - bound(q), gap)
-
-
-def test_any_marginal_bounds_the_graph_information_from_above() -> None:
-    """Eq. 8: I(G_S;G) <= E KL(P(G_S|G) || Q); the difference is KL(P(G_S) || Q)."""
-    rng = np.random.default_rng(3)
-    channels = random_channels(rng, 100)
-    marginal = GRAPH @ channels
-    truth = graph_information(CLEAN, channels)
-
-    def bound(q: Array) -> Array:
-        return divergence(channels, q[:, None, :]) @ GRAPH
-
-    assert_equal(bound(marginal), truth)
-    for _ in range(20):
-        q = rng.dirichlet(np.ones(GRAPHS), size=len(channels))
-        gap = divergence(marginal, q)
-        assert (gap > 0).all()
-        assert_equal(bound(q) - truth, gap)
-
-
 # ------------------------------------------------------------------------- the loss we train with
 
 

@@ -25,7 +25,7 @@ from gsat.methods.vrex import VRExMethod
 from gsat.ops import Draws
 from gsat.tasks import Task
 from gsat.training.recipe import make_recipe
-from reference import random_graphs
+from reference import random_graphs, whole
 
 BOTH = pytest.mark.parametrize("kind", [IRMMethod, VRExMethod])
 
@@ -54,8 +54,7 @@ def small(task: Task, y: Any, **fields: Any) -> Dataset:
     store = from_pyg(graphs)
     for name, values in fields.items():
         store.arrays[f"graph.{name}"] = np.asarray(values)
-    rows = np.arange(10)
-    return Dataset("small", store, task, {"train": rows, "valid": rows, "test": rows})
+    return whole(store, task)
 
 
 def answers(task: Task, count: int, seed: int) -> Group:
@@ -252,7 +251,7 @@ def test_nodes_have_the_environment_of_their_graph() -> None:
 @BOTH
 def test_data_without_environments_is_refused(kind: type[EnvironmentMethod]) -> None:
     binary, y = Task("binary"), np.ones((10, 1), dtype=np.float32)
-    with pytest.raises(DataError, match="a field 'environment', which those of small don't carry"):
+    with pytest.raises(DataError, match="a field 'environment', which those of made don't carry"):
         make(kind, small(binary, y), environments="base")
     with pytest.raises(DataError, match="one whole number per graph"):
         make(kind, small(binary, y, environment=np.ones(10, np.float32)), environments="base")
@@ -263,7 +262,7 @@ def test_data_without_environments_is_refused(kind: type[EnvironmentMethod]) -> 
         make(kind, same, environments="base")
     make(kind, same)  # by chance they are of two
     train = {**same.splits, "train": np.arange(1)}
-    with pytest.raises(DataError, match="those of small have 1"):
+    with pytest.raises(DataError, match="those of made have 1"):
         make(kind, replace(same, splits=train))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from post_hoc_planted import planted_gin, planted_graphs
-from torch import Tensor, nn
+from torch import Tensor
 
 import gsat
 from gsat.graphs import GraphBatch, from_pyg
@@ -20,7 +20,7 @@ from gsat.methods.post_hoc import EXPLAIN
 from gsat.models.backbone import GatedBackbone
 from gsat.ops import Draws
 from gsat.tasks import Task
-from reference import random_graphs
+from reference import lived_in, random_graphs
 
 THREE = Task("multiclass", 3)
 CASES = [
@@ -31,13 +31,7 @@ CASES = [
 
 def make(name: str, edge_features: int, **settings: Any) -> GatedBackbone:
     kind = {"gin": gsat.GIN, "pna": gsat.PNA, "leconv": gsat.LEConvNet}[name]
-    made = kind(4, THREE, edge_features=edge_features, hidden=8, layers=2, **settings).eval()
-    generator = torch.Generator().manual_seed(0)
-    for module in made.modules():
-        if isinstance(module, nn.BatchNorm1d):
-            module.running_mean.copy_(torch.randn(8, generator=generator))
-            module.running_var.copy_(torch.rand(8, generator=generator) + 0.5)
-    return made
+    return lived_in(kind(4, THREE, edge_features=edge_features, hidden=8, layers=2, **settings))
 
 
 def batch_of(edge_features: int = 0) -> GraphBatch:

@@ -6,19 +6,17 @@ import copy
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
 
-import gsat
 from gsat.attention import Extractor
 from gsat.core.errors import DataError, GSATError
 from gsat.graphs import GraphStore, from_pyg
 from gsat.models import BACKBONES, Backbone, seeded
 from gsat.ops import Draws
 from gsat.tasks import Task
-from reference import random_graphs
+from reference import random_graphs, whole
 
 THREE = Task("multiclass", 3)
 BINARY = Task("binary")
@@ -139,13 +137,8 @@ def test_config_round_trip(name: str, edge_features: int) -> None:
     assert torch.equal(again(batch), network(batch))
 
 
-def data_of(store: GraphStore) -> gsat.Dataset:
-    rows = np.arange(len(store))
-    return gsat.Dataset("made", store, THREE, {"train": rows, "valid": rows, "test": rows})
-
-
 def test_for_data(name: str, edge_features: int) -> None:
-    data, kind = data_of(store_of(edge_features)), BACKBONES[name]
+    data, kind = whole(store_of(edge_features), THREE), BACKBONES[name]
     network = kind.for_data(data, hidden=8, seed=4).eval()
     assert (network.config["in_features"], network.config["edge_features"]) == (4, edge_features)
     batch = data.store.batch()
@@ -160,7 +153,7 @@ def test_for_data(name: str, edge_features: int) -> None:
 def test_for_data_without_features(name: str) -> None:
     graphs = random_graphs(7)
     store = from_pyg([Data(edge_index=g.edge_index, num_nodes=g.num_nodes) for g in graphs])
-    network = BACKBONES[name].for_data(data_of(store), hidden=8)
+    network = BACKBONES[name].for_data(whole(store, THREE), hidden=8)
     assert network.config["in_features"] == 1
     assert network(store.batch()).isfinite().all()
 

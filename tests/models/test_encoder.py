@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from gsat.core.errors import DataError, GSATError
-from gsat.datasets.load import Dataset
 from gsat.graphs import GraphStore
 from gsat.models import BACKBONES
 from gsat.models.encoder import CategoryEncoder, node_encoder
 from gsat.tasks import Task
+from reference import whole
 
 CATEGORIES = (5, 2, 3)
 
@@ -50,10 +50,7 @@ def test_columns_are_initialised_one_by_one() -> None:
 @pytest.mark.parametrize("name", ["gin", "pna", "leconv"])
 def test_backbones_take_categories(name: str) -> None:
     graphs = store()
-    both = np.arange(2)
-    splits = {"train": both, "valid": both, "test": both}
-    data = Dataset("toy", graphs, Task("binary"), splits)
-    backbone = BACKBONES[name].for_data(data, seed=0, hidden=8).eval()
+    backbone = BACKBONES[name].for_data(whole(graphs, Task("binary")), seed=0, hidden=8).eval()
     logits = backbone(graphs.batch())
     logits.sum().backward()
     assert backbone.encoder.weight.grad.abs().sum() > 0  # type: ignore[union-attr]

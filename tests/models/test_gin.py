@@ -12,21 +12,13 @@ from torch_geometric.nn import GINConv, GINEConv, global_add_pool
 from gsat.graphs import GraphBatch, from_pyg
 from gsat.models import GIN
 from gsat.tasks import Task
-from reference import random_graphs
+from reference import lived_in, random_graphs
 
 
 def make(edge_features: int) -> GIN:
     """A network as after some training, in evaluation mode."""
     gin = GIN(4, Task("multiclass", 3), edge_features=edge_features, hidden=16, layers=2)
-    generator = torch.Generator().manual_seed(0)
-    for module in gin.modules():
-        if isinstance(module, nn.BatchNorm1d):
-            width = module.num_features
-            module.running_mean.copy_(torch.randn(width, generator=generator))
-            module.running_var.copy_(torch.rand(width, generator=generator) + 0.5)
-            module.weight.data.copy_(torch.rand(width, generator=generator) + 0.5)
-            module.bias.data.copy_(torch.randn(width, generator=generator))
-    return gin.eval()
+    return lived_in(gin)
 
 
 def pygs(gin: GIN, batch: GraphBatch) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -15,7 +14,7 @@ from gsat.datasets.load import Dataset
 from gsat.graphs import GraphBatch, from_pyg
 from gsat.models import LEConvNet
 from gsat.tasks import Task
-from reference import random_graphs
+from reference import random_graphs, whole
 
 THREE = Task("multiclass", 3)
 
@@ -60,9 +59,7 @@ def test_values_and_gradients_equal_pygs(edge_features: int, attended: bool) -> 
 
 
 def data_with(edge_features: int) -> Dataset:
-    store = from_pyg(random_graphs(6, edge_features=edge_features))
-    rows = np.arange(len(store))
-    return Dataset("made", store, THREE, {"train": rows, "valid": rows, "test": rows})
+    return whole(from_pyg(random_graphs(6, edge_features=edge_features)), THREE)
 
 
 def test_only_scalar_edge_attributes_are_accepted() -> None:
@@ -72,5 +69,5 @@ def test_only_scalar_edge_attributes_are_accepted() -> None:
     with pytest.raises(DataError, match="one number each"):
         LEConvNet.for_data(data_with(3))
     assert LEConvNet.for_data(data_with(3), edge_features=False).config["edge_features"] == 0
-    with pytest.raises(DataError, match="needs an edge feature"):
+    with pytest.raises(DataError, match="needs edge feature"):
         make(1)(batch_of(0))

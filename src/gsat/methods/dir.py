@@ -25,7 +25,7 @@ from gsat.graphs.subgraph import edge_subgraph
 from gsat.methods.base import Context, Losses, Method, MethodSettings
 from gsat.models import Backbone, InterpretableModel, LEConvNet, ModelOutput, seeded
 from gsat.models.leconv import LEConvLayer, total_weight
-from gsat.ops import Draws, segment_topk_mask
+from gsat.ops import Draws, relu_dropout, segment_topk_mask
 
 Features = Literal["embeddings", "raw"]
 
@@ -85,11 +85,11 @@ class LEConvGenerator(LEConvNet):
         *inner, last = self.layers
         assert isinstance(last, LEConvLayer)
         x = batch.x.to(last.own.weight.dtype)
-        weight = self.weights(batch, attention, x.dtype)
+        weight = self.weights(batch, attention)
         total = total_weight(x, batch, weight)
         for layer in inner:
-            x = layer(x, batch, weight, total)
-        return last.linear(x, batch, weight, total)
+            x = relu_dropout(layer(x, batch, weight, total), batch.node_id, 0.0, None)
+        return last(x, batch, weight, total)
 
 
 class DIR(InterpretableModel):

@@ -59,7 +59,7 @@ class SelfConsistentMethod(GSATMethod):
                     f"the setting '{name}' is {before!r} in {settings.start}, it can't become "
                     f"{now!r}"
                 )
-        if type(model) is not cls.Model or not isinstance(_head(model.backbone), nn.Module):
+        if type(model) is not cls.Model or not hasattr(model.backbone, "head"):
             raise RecipeError(f"{cls.title} needs a GSAT on a backbone with a head of its own")
         model.set_options(**{name: getattr(settings, name) for name in _CHANGEABLE})
         return cls(model, settings, training, seed)
@@ -70,9 +70,7 @@ class SelfConsistentMethod(GSATMethod):
 
     def parameters(self) -> Iterable[nn.Parameter]:
         """The weights of the extractor and of the backbone's head."""
-        head = _head(self.model.backbone)
-        assert head is not None
-        return chain(self.model.extractor.parameters(), head.parameters())
+        return chain(self.model.extractor.parameters(), self.model.backbone.head.parameters())
 
     def step(self, batch: GraphBatch, context: Context) -> Losses:
         """Take one gradient step on GSAT's loss plus the inconsistency."""
@@ -92,8 +90,3 @@ class SelfConsistentMethod(GSATMethod):
 
     def _r(self, context: Context) -> float:
         return self.settings.r_final
-
-
-def _head(backbone: Backbone) -> nn.Module | None:
-    head = getattr(backbone, "head", None)
-    return head if isinstance(head, nn.Module) else None

@@ -65,9 +65,7 @@ class IBSubgraph(InterpretableModel):
 
     def classify(self, embeddings: Tensor) -> Tensor:
         """Logits ``[B, num_logits]`` from embeddings of subgraphs ``[B, h]``."""
-        head = self.backbone.head
-        assert isinstance(head, nn.Module)
-        return head(embeddings)
+        return self.backbone.head(embeddings)
 
     def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
         """Predict from other subgraphs; see :meth:`InterpretableModel.answer`."""

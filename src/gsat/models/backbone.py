@@ -1,7 +1,7 @@
 """Backbones: networks that compute node embeddings, and logits from them.
 
 A new backbone is one file: subclass :class:`Backbone`, declare its settings, and write
-:meth:`~Backbone.build`, :meth:`~Backbone.embed` and :meth:`~Backbone.read_out`::
+:meth:`~Backbone.build` and :meth:`~Backbone.embed`::
 
     class MyNetSettings(BackboneSettings):
         hidden: PositiveInt = Field(64, description="Width of the node embeddings.")
@@ -69,8 +69,11 @@ class Backbone(nn.Module, ABC):
             older records are ignored.
         limits_attention: Whether it obeys :attr:`attended_layers`.
         attended_layers: Number of layers whose messages attention weights; None for all.
+        pooling: How node embeddings are pooled over a graph.
         hidden: Width of the node embeddings; set by :meth:`build`.
         encoder: The first layer; set by :meth:`build`, unless :meth:`encode` is overridden.
+        head: From pooled embeddings to logits; set by :meth:`build`, unless :meth:`read_out` is
+            overridden.
         config: The constructor's arguments as plain values, for :meth:`from_config`.
     """
 
@@ -79,11 +82,13 @@ class Backbone(nn.Module, ABC):
     in_kernels: ClassVar[bool] = False
     results_version: ClassVar[int] = 1
     limits_attention: ClassVar[bool] = False
+    pooling: ClassVar[Literal["sum", "mean"]] = "sum"
     attended_layers: int | None = None
     settings: BackboneSettings
     hidden: int
     task: Task
     encoder: Encoder
+    head: nn.Module
     config: dict[str, Any]
 
     def __init__(
@@ -160,6 +165,12 @@ class Backbone(nn.Module, ABC):
         categories = isinstance(self.encoder, CategoryEncoder)
         return self.encoder(batch.x if categories else batch.x.to(self.encoder.weight.dtype))
 
+    def edge_attributes(self, batch: GraphBatch) -> Tensor:
+        """Return the edge attributes ``[E, D]``, or raise a :class:`DataError` without any."""
+        if batch.edge_attr is None:
+            raise DataError(f"this {self.name} network needs edge features; the graphs have none")
+        return batch.edge_attr.to(next(self.parameters()).dtype)
+
     @abstractmethod
     def embed(
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
@@ -175,12 +186,12 @@ class Backbone(nn.Module, ABC):
             draws: The source of dropout masks. (default: no dropout)
         """
 
-    @abstractmethod
     def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
         """Compute logits ``[B, num_logits]`` from node embeddings ``[N, hidden]``.
 
         At node level, ``[M, num_logits]`` for the target nodes.
         """
+        return self.head(self.pooled(embeddings, batch, self.pooling))
 
     def pooled(
         self, embeddings: Tensor, batch: GraphBatch, how: Literal["sum", "mean"] = "sum"

@@ -17,7 +17,6 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from gsat.core.errors import DataError
 from gsat.core.registry import register_backbone
 from gsat.graphs import GraphBatch
 from gsat.models.backbone import Backbone, BackboneSettings
@@ -76,7 +75,9 @@ class DMPNN(Backbone):
         """Node embeddings ``[N, hidden]``; see :meth:`Backbone.embed`."""
         weight = batch.weighted(attention)
         x = self.encode(batch)
-        start = self._edge_inputs(x, batch)  # [E, h]
+        start = x[batch.src]  # [E, h]
+        if self.edge_encoder is not None and batch.num_edges:
+            start = start + self.edge_encoder(self.edge_attributes(batch))
         # On a directed graph an edge is paired with itself: no message returns.
         returns = None
         if not batch.undirected.all():
@@ -93,15 +94,8 @@ class DMPNN(Backbone):
 
     def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
         """Logits by the head, of sum-pooled graphs or of nodes."""
-        pooled = self.pooled(embeddings, batch, "sum")
+        pooled = self.pooled(embeddings, batch)
         return self.head(pooled / self.divisor if self.task.level == "graph" else pooled)
-
-    def _edge_inputs(self, x: Tensor, batch: GraphBatch) -> Tensor:
-        if self.edge_encoder is None or batch.num_edges == 0:
-            return x[batch.src]
-        if batch.edge_attr is None:
-            raise DataError("this network needs edge features and the graphs have none")
-        return x[batch.src] + self.edge_encoder(batch.edge_attr.to(x.dtype))
 
 
 def _sums(messages: Tensor, batch: GraphBatch) -> Tensor:

@@ -9,7 +9,6 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from gsat.core.errors import DataError
 from gsat.core.registry import register_backbone
 from gsat.graphs import GraphBatch
 from gsat.models.backbone import BackboneSettings, Gate, GatedBackbone, withheld
@@ -135,19 +134,11 @@ class GIN(GatedBackbone):
                 x = gin_layers(x, batch, attention, [term], [layer.mlp], self.dropout, source)
         return x
 
-    def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits by one linear layer, of sum-pooled graphs or of nodes."""
-        return self.head(self.pooled(embeddings, batch, "sum"))
-
     def _edge_term(self, layer: GINLayer, batch: GraphBatch) -> EdgeTerm:
-        if self.edge_encoder is None:
-            return None
-        if batch.edge_attr is None:
-            if batch.num_edges:
-                raise DataError("this GIN needs edge features and the graphs have none")
+        if self.edge_encoder is None or (batch.edge_attr is None and batch.num_edges == 0):
             return None
         assert layer.edge is not None
-        attribute = batch.edge_attr.to(self.encoder.weight.dtype)
+        attribute = self.edge_attributes(batch)
         if attribute.shape[1] == 1:
             return scalar_term(attribute[:, 0], self.edge_encoder, layer.edge)
         return layer.edge(self.edge_encoder(attribute))

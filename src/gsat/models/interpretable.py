@@ -19,7 +19,7 @@ from gsat.graphs import GraphBatch, GraphStore
 from gsat.graphs.conversions import as_store, to_data_list
 from gsat.models.backbone import Backbone, backbone_from
 from gsat.models.output import ModelOutput, Predictions
-from gsat.models.reliability import Reliability, assess
+from gsat.models.reliability import assess
 from gsat.models.saved import write_model
 from gsat.ops import exclusive_threads
 from gsat.tasks import Task
@@ -83,15 +83,12 @@ class InterpretableModel(nn.Module, ABC):
     @property
     def answers(self) -> bool:
         """Whether :meth:`answer` can predict under any attention."""
-        return self._implements("answer")
+        return type(self).answer is not InterpretableModel.answer
 
     @property
     def rescores(self) -> bool:
         """Whether :meth:`rescore` can explain the attended graph."""
-        return self._implements("rescore")
-
-    def _implements(self, name: str) -> bool:
-        return getattr(type(self), name) is not getattr(InterpretableModel, name)
+        return type(self).rescore is not InterpretableModel.rescore
 
     def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
         """Predict under given attention, by the network that makes the model's predictions.
@@ -127,39 +124,18 @@ class InterpretableModel(nn.Module, ABC):
         raise self._cannot("explain the attended graph")
 
     def refined(self, passes: int) -> Self:
-        """Return the same model with refinement passes when it explains.
-
-        Args:
-            passes: Number of refinement passes; 0 for none.
-
-        Raises:
-            GSATError: If the model has no refinement passes.
-        """
+        """Return the same model with a number of refinement passes when it explains."""
         raise self._cannot("refine its explanations (refine)")
 
     def take_snapshots(self, weights: Sequence[Mapping[str, Tensor]]) -> None:
-        """Explain by the mean score of the model after several epochs from now on.
-
-        Args:
-            weights: The model's state dict after each of these epochs.
-
-        Raises:
-            GSATError: If the model can't.
-        """
+        """Explain by the mean score of the model with several state dicts from now on."""
         raise self._cannot("average its explanations over epochs (snapshots)")
 
     def _cannot(self, action: str) -> GSATError:
         return GSATError(f"a model of the type {type(self).__name__} can't {action}")
 
     def predict_batch(self, batch: GraphBatch) -> Tensor:
-        """Predict a batch without explaining it, where the prediction does not depend on that.
-
-        Args:
-            batch: The graphs.
-
-        Returns:
-            Logits ``[B, num_logits]``, or at node level ``[M, num_logits]``.
-        """
+        """Predict a batch, ``[B, num_logits]``, without explaining it where that saves time."""
         output: ModelOutput = self(batch)
         return output.logits
 
@@ -168,10 +144,9 @@ class InterpretableModel(nn.Module, ABC):
         return self.backbone.embed(batch)
 
     @property
-    def network(self) -> dict[str, Any]:
+    def network(self) -> Mapping[str, Any]:
         """The backbone as plain values: its name, the features it takes, and its settings."""
-        described: dict[str, Any] = self.config["backbone"]
-        return described
+        return self.config["backbone"]
 
     @property
     def bare_backbone(self) -> Backbone | None:
@@ -185,10 +160,7 @@ class InterpretableModel(nn.Module, ABC):
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """Settings it is not trained with that may make its explanations more faithful.
-
-        Each is written as for ``gsat train --set``, such as ``readout=attended``.
-        """
+        """Settings, as for ``gsat train --set``, that may make its explanations more faithful."""
         return ()
 
     @property
@@ -325,15 +297,9 @@ class InterpretableModel(nn.Module, ABC):
         return explained[0] if single else explained
 
     def score_edges(self, graphs: GraphStore, batch_size: int = 256) -> tuple[Tensor, Tensor]:
-        """Compute logits and edge scores of many graphs.
+        """Compute logits ``[G, num_logits]`` and edge scores ``[E]`` of many graphs.
 
-        Args:
-            graphs: The graphs.
-            batch_size: Graphs at a time. (default: ``256``)
-
-        Returns:
-            Logits ``[G, num_logits]`` (at node level, of the target nodes) and the score of every
-            edge ``[E]``, graph after graph, in the edge order of the original graphs.
+        Graphs come one after the other, and edges in their original order.
         """
         # Allocate first: results kept one by one would fragment the memory freed by the batches.
         logits = torch.empty(graphs.count(self.task.level), self.task.num_logits)
@@ -385,7 +351,9 @@ class InterpretableModel(nn.Module, ABC):
         spreads = None if output.edge_spread is None else edge_values(output.edge_spread)
         logits, nodes = output.logits.cpu(), batch.node_ptr.tolist()
         probabilities, decisions = self.task.probabilities(logits), self.task.decide(logits)
-        undirected, reliability = batch.undirected.tolist(), self._reliability(batch, output)
+        undirected = batch.undirected.tolist()
+        answer = partial(self.answer, batch) if self.answers else None
+        reliability = assess(self.task, self.on, batch, output, answer, self.attention_decides)
         explained = (
             view.each_pyg(Explanation)
             if originals is None
@@ -418,10 +386,6 @@ class InterpretableModel(nn.Module, ABC):
             if self.untrained:
                 out.doubt = "the model has not been trained"
             yield out
-
-    def _reliability(self, batch: GraphBatch, output: ModelOutput) -> list[Reliability]:
-        answer = partial(self.answer, batch) if self.answers else None
-        return assess(self.task, self.on, batch, output, answer, self.attention_decides)
 
     @contextmanager
     def evaluating(self, gradients: bool = False) -> Iterator[None]:

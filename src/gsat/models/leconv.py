@@ -31,23 +31,10 @@ class LEConvLayer(nn.Module):
         self.centre = nn.Linear(in_features, hidden, bias=False)
         self.own = nn.Linear(in_features, hidden)
 
-    def linear(self, x: Tensor, batch: GraphBatch, weight: Tensor | None, total: Tensor) -> Tensor:
-        """The layer before its ReLU, ``[N, hidden]``; see :meth:`forward`."""
+    def forward(self, x: Tensor, batch: GraphBatch, weight: Tensor | None, total: Tensor) -> Tensor:
+        """Compute the layer before its ReLU, ``[N, hidden]``."""
         arrived = aggregate(self.source(x), batch, weight)
         return self.own(x) + arrived - total * self.centre(x)
-
-    def forward(
-        self,
-        x: Tensor,
-        batch: GraphBatch,
-        weight: Tensor | None,
-        total: Tensor,
-        dropout: float = 0.0,
-        draws: Draws | None = None,
-    ) -> Tensor:
-        """Compute the layer."""
-        z = self.linear(x, batch, weight, total)
-        return relu_dropout(z, batch.node_id, dropout, draws)
 
     def gated(
         self,
@@ -91,6 +78,7 @@ class LEConvNet(GatedBackbone):
 
     Settings: ClassVar[type[BackboneSettings]] = LEConvSettings
     results_version = 2
+    pooling = "mean"
 
     def build(
         self,
@@ -122,7 +110,7 @@ class LEConvNet(GatedBackbone):
     ) -> Tensor:
         """Node embeddings ``[N, hidden]``; see :meth:`GatedBackbone.embed`."""
         x = self.encode(batch)
-        weight = self.weights(batch, attention, x.dtype)
+        weight = self.weights(batch, attention)
         total = total_weight(x, batch, weight)
         for number, layer in enumerate(self.layers):
             assert isinstance(layer, LEConvLayer)
@@ -130,16 +118,10 @@ class LEConvNet(GatedBackbone):
                 x = layer.gated(x, batch, weight, total, *gated)
                 continue
             source = draws.child("dropout", number) if draws else None
-            x = layer(x, batch, weight, total, self.dropout, source)
+            x = relu_dropout(layer(x, batch, weight, total), batch.node_id, self.dropout, source)
         return x
 
-    def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits by the head, of mean-pooled graphs or of nodes."""
-        return self.head(self.pooled(embeddings, batch, "mean"))
-
-    def weights(
-        self, batch: GraphBatch, attention: Tensor | None, dtype: torch.dtype
-    ) -> Tensor | None:
+    def weights(self, batch: GraphBatch, attention: Tensor | None) -> Tensor | None:
         """The product of attention, the data's edge weight and the edge attribute, ``[E]``.
 
         None stands for all ones.
@@ -147,7 +129,5 @@ class LEConvNet(GatedBackbone):
         attention = batch.weighted(attention)
         if not self.config["edge_features"] or batch.num_edges == 0:
             return attention
-        if batch.edge_attr is None:
-            raise DataError("this LEConv network needs an edge feature and the graphs have none")
-        attribute = batch.edge_attr[:, 0].to(dtype)
+        attribute = self.edge_attributes(batch)[:, 0]
         return attribute if attention is None else attribute * attention

@@ -15,7 +15,6 @@ import torch
 from pydantic import Field, PositiveInt, field_validator
 from torch import Tensor, nn
 
-from gsat.core.errors import DataError
 from gsat.core.registry import register_backbone
 from gsat.datasets.load import Dataset
 from gsat.graphs import GraphBatch
@@ -77,6 +76,7 @@ class PNA(GatedBackbone):
 
     Settings: ClassVar[type[BackboneSettings]] = PNASettings
     results_version = 3
+    pooling = "mean"
     in_kernels = True
     mean_log_degree: Tensor
 
@@ -155,10 +155,6 @@ class PNA(GatedBackbone):
                 )  # fmt: skip
         return x
 
-    def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits by the head, of mean-pooled graphs or of nodes."""
-        return self.head(self.pooled(embeddings, batch, "mean"))
-
     def _messages(self, x: Tensor, batch: GraphBatch, edge: Tensor | None) -> Tensor:
         """The messages [E, d]: source, centre and edge, in the order of the layers' columns."""
         more = [] if edge is None else [edge.expand(batch.num_edges, -1)]
@@ -166,22 +162,14 @@ class PNA(GatedBackbone):
 
     def _edge(self, batch: GraphBatch) -> Tensor | None:
         """Encoded edge attributes, [E, h], or [1, h] where all are equal."""
-        attribute = self._edge_attribute(batch)
-        if attribute is None:
-            return None
-        assert self.edge_encoder is not None
-        equal = bool((attribute == attribute[:1]).all())
-        return self.edge_encoder(attribute[:1] if equal else attribute)
-
-    def _edge_attribute(self, batch: GraphBatch) -> Tensor | None:
-        """Edge attributes [E, D]; one unused row of zeros for graphs without edges."""
         if self.edge_encoder is None:
             return None
-        if batch.num_edges == 0:
-            return self.encoder.weight.new_zeros(1, self.edge_encoder.in_features)
-        if batch.edge_attr is None:
-            raise DataError("this PNA needs edge features and the graphs have none")
-        return batch.edge_attr.to(self.encoder.weight.dtype)
+        if batch.num_edges:
+            attribute = self.edge_attributes(batch)
+        else:  # one row, which is not used
+            attribute = self.encoder.weight.new_zeros(1, self.edge_encoder.in_features)
+        equal = bool((attribute == attribute[:1]).all())
+        return self.edge_encoder(attribute[:1] if equal else attribute)
 
     def _scale(self, batch: GraphBatch) -> Tensor:
         """The scales by in-degree, [N, S, 1]; attenuation treats degree 0 like 1."""

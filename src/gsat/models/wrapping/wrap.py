@@ -174,7 +174,7 @@ class Wrapped(Backbone):
         """Compute logits by one linear layer, if the network returns node embeddings."""
         if self.gives == "graphs":
             raise GSATError("this network gives logits of graphs; it has no read-out of its own")
-        return self.head(self.pooled(embeddings, batch, "sum"))
+        return super().read_out(embeddings, batch)
 
     @property
     def hops(self) -> int:
