@@ -18,6 +18,14 @@ from gsat.models import GIN
 from gsat.ops import Draws
 from gsat.tasks import Task
 
+# One task of each kind.
+TASKS = [
+    Task("binary"),
+    Task("multiclass", 4),
+    Task("multilabel", 3, "roc_auc"),
+    Task("regression", 1, "mae", centre=2.0, scale=3.0),
+]
+
 
 def random_graph(
     rng: np.random.Generator,

@@ -1,4 +1,4 @@
-"""What attention costs, and the schedule of r."""
+"""The information loss and the schedule of r."""
 
 from __future__ import annotations
 

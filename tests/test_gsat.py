@@ -1,4 +1,4 @@
-"""GSAT: two runs of one backbone, equal to the published algorithm written with PyG's layers."""
+"""GSAT: two passes of one backbone, equal to the published algorithm written with PyG's layers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def cost(logits: Tensor, weight: Tensor, p: Tensor, batch: GraphBatch) -> Tensor
 
 
 def gradients(model: nn.Module) -> Tensor:
-    """Of all parameters, as one vector; 0 where one plays no part."""
+    """Gradients of all parameters as one vector; 0 for a parameter that is not used."""
     actual = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
     return torch.cat([grad.flatten() for grad in actual])
 
@@ -99,7 +99,7 @@ def test_gradients_equal_the_reference(on: str, edge_features: int, how: str) ->
             assert (actual - truth).norm() < tolerance * truth.norm()
 
 
-# -- the two runs ------------------------------------------------------------------------------
+# -- the two passes ----------------------------------------------------------------------------
 
 
 def test_batch_norm_sees_both_forward_passes() -> None:

@@ -1,4 +1,4 @@
-"""What models can do under given attention, for every registered method and many settings."""
+"""Answers and rescoring under given attention, for every method and many settings."""
 
 from __future__ import annotations
 

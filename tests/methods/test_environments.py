@@ -25,7 +25,7 @@ from gsat.methods.vrex import VRExMethod
 from gsat.ops import Draws
 from gsat.tasks import Task
 from gsat.training.recipe import make_recipe
-from reference import random_graphs, whole
+from reference import TASKS, random_graphs, whole
 
 BOTH = pytest.mark.parametrize("kind", [IRMMethod, VRExMethod])
 
@@ -71,16 +71,7 @@ def answers(task: Task, count: int, seed: int) -> Group:
     return logits, y
 
 
-TASKS = pytest.mark.parametrize(
-    "task",
-    [
-        Task("multiclass", classes=3),
-        Task("binary"),
-        Task("multilabel", classes=4, metric="roc_auc"),
-        Task("regression", classes=1, metric="mae", centre=1.0, scale=3.0),
-    ],
-    ids=lambda task: task.kind,
-)
+EACH_TASK = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.kind)
 
 
 def of_task(kind: type[EnvironmentMethod], data: Dataset, task: Task) -> EnvironmentMethod:
@@ -92,7 +83,7 @@ def of_task(kind: type[EnvironmentMethod], data: Dataset, task: Task) -> Environ
 # -- the penalties --------------------------------------------------------------------------------
 
 
-@TASKS
+@EACH_TASK
 def test_irm_penalty_by_finite_differences(task: Task, data: Dataset) -> None:
     """Against central differences over the scale."""
     method = of_task(IRMMethod, data, task)
@@ -110,7 +101,7 @@ def test_irm_penalty_by_finite_differences(task: Task, data: Dataset) -> None:
 
 
 @BOTH
-@TASKS
+@EACH_TASK
 def test_gradients_of_a_penalty_are_those_of_finite_differences(
     kind: type[EnvironmentMethod], task: Task, data: Dataset
 ) -> None:

@@ -1,4 +1,4 @@
-"""ERM: the backbone's own training, and silence about edges."""
+"""ERM: training of the backbone alone, without edge scores."""
 
 from __future__ import annotations
 

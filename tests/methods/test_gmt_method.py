@@ -51,7 +51,7 @@ def test_edges_are_kept_as_often_as_their_probability_says() -> None:
 
 
 def test_an_answer_is_the_mean_over_many_subgraphs(data: gsat.Dataset, batch: GraphBatch) -> None:
-    """Against a Monte Carlo mean of PyG-free masks drawn here by NumPy."""
+    """Against a Monte Carlo mean over masks drawn by NumPy."""
     model = make(data, samples=400).eval()
     with torch.no_grad():
         output = model(batch)

@@ -25,7 +25,7 @@ from gsat.methods.base import TrainingSettings
 from gsat.methods.gnnexplainer import GNNExplainer
 from gsat.methods.pgexplainer import PGExplainer, PGExplainerMethod
 from gsat.tasks import Task
-from reference import random_graph, random_graphs
+from reference import TASKS, random_graph, random_graphs
 
 QUICK: dict[str, dict[str, Any]] = {
     "gnnexplainer": {},
@@ -108,15 +108,7 @@ def test_pgexplainers_temperature_falls_geometrically() -> None:
     assert [b / a for a, b in pairwise(taus)] == pytest.approx([5**-0.1] * 10)
 
 
-@pytest.mark.parametrize(
-    "task",
-    [
-        BINARY,
-        Task("multiclass", 3),
-        Task("multilabel", 4, "roc_auc"),
-        Task("regression", 1, "mae", centre=3.0, scale=2.0),
-    ],
-)
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.kind)
 def test_the_explained_prediction_minimises_the_loss(task: Task) -> None:
     model = GNNExplainer(gsat.GIN(4, task, hidden=8).eval())
     batch = from_pyg(random_graphs(3)).batch()
@@ -125,7 +117,7 @@ def test_the_explained_prediction_minimises_the_loss(task: Task) -> None:
     if task.kind == "regression":
         torch.testing.assert_close(own, torch.zeros_like(own), atol=1e-5, rtol=0)
     elif task.kind == "multiclass":
-        for other in range(3):
+        for other in range(task.classes):
             assert (own <= task.graph_losses(logits, torch.full((len(own),), other))).all()
     else:
         other = 1 - (logits > 0).float()

@@ -14,13 +14,7 @@ from gsat.core.errors import GSATError
 from gsat.models.ensemble import Ensemble, mean_logits, spread_of_answers
 from gsat.tasks import Task
 from gsat.training.evaluation import evaluate
-
-TASKS = [
-    Task("binary"),
-    Task("multiclass", 4),
-    Task("multilabel", 3, metric="roc_auc"),
-    Task("regression", 1, metric="r2", centre=3.0, scale=2.0),
-]
+from reference import TASKS
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What every interpretable model does with a user's graphs: predict and explain."""
+"""Predictions and explanations of user graphs by any interpretable model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The LEConv network: PyG's layers, its parameters, and what its one edge attribute means."""
+"""The LEConv network against PyG's layers, and its scalar edge attribute."""
 
 from __future__ import annotations
 

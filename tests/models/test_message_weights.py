@@ -1,4 +1,4 @@
-"""Attention inside networks from PyG: what it weighs, what it leaves as it is, what it refuses."""
+"""Attention weights on the messages of PyG networks."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def without_attributes(seed: int) -> list[Data]:
 
 
 def plain(module: nn.Module, listed: list[Data]) -> Tensor:
-    """The network as its owner runs it."""
+    """The output of the network itself, without a wrapper."""
     both: Any = Batch.from_data_list(listed)
     if isinstance(module, TwoKinds):
         return module(both.x, both.edge_index, both.batch)
@@ -415,7 +415,7 @@ def test_the_network_gets_edges_in_the_order_of_the_input() -> None:
 
 
 def state_of(module: nn.Module) -> list[set[str]]:
-    """What hangs on every part of a network."""
+    """The attributes of every part of a network."""
     return [
         {f"{key}: {id(value)}" for key, value in vars(part).items()} for part in module.modules()
     ]
@@ -490,7 +490,7 @@ def test_shared_layers_stay_shared_and_statistics_are_kept() -> None:
     assert int(module.norm.num_batches_tracked) == 1
 
 
-# -- what can't be ---------------------------------------------------------------------------------
+# -- refusals --------------------------------------------------------------------------------------
 
 
 class Pooling(nn.Module):

@@ -74,7 +74,7 @@ class WrittenOut(MessagePassing):
 def written_out(
     pna: PNA, batch: GraphBatch, weight: Tensor | None = None, draws: Draws | None = None
 ) -> Tensor:
-    """The whole network with messages, in PyG's words."""
+    """The whole network, with messages and PyG's aggregations."""
     x = pna.encoder(batch.x.to(pna.encoder.weight.dtype))
     weight = torch.ones(batch.num_edges, dtype=x.dtype) if weight is None else weight
     attr = None
@@ -91,7 +91,7 @@ def written_out(
 
 
 def make(edge_features: int = 0, **settings: Any) -> PNA:
-    """As after some training."""
+    """A network as after some training, in evaluation mode."""
     settings = {"hidden": 16, "layers": 2, "mean_log_degree": 0.8, **settings}
     pna = lived_in(PNA(4, THREE, edge_features=edge_features, **settings))
     for module in pna.head:

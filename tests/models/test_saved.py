@@ -1,4 +1,4 @@
-"""A model in a folder, and what a model prints."""
+"""Models saved in a folder and loaded again."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ class Tuple(OneGraph):
         (pyg.HeteroConv({("a", "b", "a"): pyg.GCNConv(4, 4)}), "nodes of several kinds"),
     ],
 )
-def test_what_cannot_be_wrapped_is_refused_in_one_line(module: Any, message: str) -> None:
+def test_invalid_networks_are_refused_in_one_line(module: Any, message: str) -> None:
     with pytest.raises(GSATError, match=message) as error:
         gsat.wrap(module, task=THREE)
     assert "\n" not in str(error.value)
