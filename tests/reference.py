@@ -73,9 +73,10 @@ def lived_in(network: Any) -> Any:
     generator = torch.Generator().manual_seed(0)
     for module in network.modules():
         if isinstance(module, nn.BatchNorm1d):
-            for tensor in (module.running_mean, module.weight.data, module.bias.data):
-                tensor.copy_(torch.randn(tensor.shape, generator=generator))
-            module.running_var.copy_(torch.rand(module.num_features, generator=generator) + 0.5)
+            for tensor in (module.running_mean, module.bias.data):
+                tensor.copy_(torch.randn(tensor.shape, generator=generator) / 2)
+            for tensor in (module.running_var, module.weight.data):
+                tensor.copy_(torch.rand(tensor.shape, generator=generator) + 0.5)
     return network.eval()
 
 

@@ -14,7 +14,7 @@ import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
-from gsat.core.settings import Settings, validated
+from gsat.core.settings import Settings
 from gsat.graphs import GraphBatch
 from gsat.models.weights import seeded
 from gsat.ops import (
@@ -96,8 +96,6 @@ class Extractor(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        chosen = {"attention": on, "extractor_dropout": dropout, "extractor_norm": norm}
-        validated(AttentionSettings, chosen, owner="the extractor")
         width = 2 * hidden if on == "edge" else hidden
         self.hidden, self.on, self.dropout, self.norm = hidden, on, dropout, norm
         with seeded(seed, "extractor"):

@@ -55,7 +55,9 @@ def roc_auc(scores: ArrayLike, target: ArrayLike) -> float | None:
         values, truth = values[:, None], truth[:, None]
     kept = ~np.isnan(truth)
     _require(np.isin(truth[kept], (0, 1)).all(), "target must hold only 0, 1 and NaN")
-    return _mean_segment_auc(values[kept], truth[kept], np.nonzero(kept)[1], values.shape[1])
+    return _mean_defined(
+        areas_within(values[kept], truth[kept], np.nonzero(kept)[1], values.shape[1])
+    )
 
 
 def explanation_auc(scores: ArrayLike, truth: ArrayLike) -> float | None:
@@ -66,7 +68,7 @@ def explanation_auc(scores: ArrayLike, truth: ArrayLike) -> float | None:
         0.875
     """
     values, labels = _edges(scores, truth)
-    return _mean_segment_auc(values, labels, np.zeros(len(values), dtype=np.intp), 1)
+    return _mean_defined(areas_within(values, labels, np.zeros(len(values), dtype=np.intp), 1))
 
 
 def mean_graph_auc(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike) -> float | None:
@@ -78,7 +80,7 @@ def mean_graph_auc(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike) -> float
     """
     values, labels = _edges(scores, truth)
     graph, start = _graph_of_edge(ptr, len(values))
-    return _mean_segment_auc(values, labels, graph, len(start))
+    return _mean_defined(areas_within(values, labels, graph, len(start)))
 
 
 def precision_at_k(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike, k: int = 5) -> float | None:
@@ -255,10 +257,6 @@ def _graph_of_edge(ptr: ArrayLike, edges: int) -> tuple[Ints, Ints]:
     rises = bounds[0] == 0 and bounds[-1] == edges and (start <= stop).all()
     _require(rises, f"ptr must increase from 0 to the number of edges ({edges})")
     return np.repeat(np.arange(len(start)), stop - start), start
-
-
-def _mean_segment_auc(values: Floats, labels: Floats, segment: Ints, count: int) -> float | None:
-    return _mean_defined(areas_within(values, labels, segment, count))
 
 
 def _mean_defined(values: Floats) -> float | None:

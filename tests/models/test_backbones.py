@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from gsat.attention import Extractor
 from gsat.core.errors import DataError, GSATError
 from gsat.graphs import GraphStore, from_pyg
 from gsat.models import BACKBONES, Backbone, seeded
@@ -88,8 +87,6 @@ def test_dropout_follows_the_draws(name: str) -> None:
 def test_a_dropout_out_of_range_is_refused(name: str, share: float) -> None:
     with pytest.raises(GSATError, match="dropout"):
         make(name, dropout=share)
-    with pytest.raises(GSATError, match="dropout"):
-        Extractor(4, dropout=share)
 
 
 def test_logits_are_read_out_of_embeddings(name: str) -> None:

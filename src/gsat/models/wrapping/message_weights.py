@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from types import FunctionType, MethodType
+from types import MethodType
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ from torch_geometric.nn import FAConv, MessagePassing
 from torch_geometric.utils import scatter, softmax
 
 from gsat.core.errors import GSATError
-from gsat.models.wrapping.node_weights import NodeGate
+from gsat.models.wrapping.node_weights import NodeGate, copied, scaled
 
 _AGGREGATION = "aggr_module"  # PyG's name for the part of a layer that aggregates messages
 
@@ -148,9 +148,7 @@ class WeightedPass:
 
         def weigh(values: Tensor, dim: int) -> Tensor:
             _check_message(values, dim, current[0], name)
-            size = [1] * values.dim()
-            size[dim] = -1
-            return values * current[0].view(size)
+            return scaled(values, current[0], dim)
 
         def weigh_terms(terms: Tensor, dim: int) -> Tensor:
             if not current:  # outside of propagate and edge_updater
@@ -267,15 +265,8 @@ def _with_softmax(layer: Any, method: str, weigh: Callable[[Tensor, int], Tensor
         for used in function.__code__.co_names
         if function.__globals__.get(used) is softmax
     }
-    copied = FunctionType(
-        function.__code__,
-        {**function.__globals__, **replaced},
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
-    copied.__kwdefaults__ = function.__kwdefaults__
-    return MethodType(copied, layer)
+    variables = {**function.__globals__, **replaced}
+    return MethodType(copied(function, variables, function.__closure__), layer)
 
 
 def _check_message(out: Any, dim: int, weight: Tensor, name: str) -> None:

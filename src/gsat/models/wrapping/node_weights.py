@@ -100,14 +100,7 @@ class NodeGate:
             (cell, CellType() if any(map(_leads_to_pooling, _contents(cell))) else cell)
             for cell in function.__closure__ or ()
         ]
-        made = FunctionType(
-            function.__code__,
-            variables,
-            function.__name__,
-            function.__defaults__,
-            tuple(cell for _, cell in cells),
-        )
-        made.__kwdefaults__ = function.__kwdefaults__
+        made = copied(function, variables, tuple(cell for _, cell in cells))
         self._made[id(function)] = made  # first, as a function may name itself
         for name in _names(function.__code__) & variables.keys():
             variables[name] = self.replaced(variables[name])
@@ -159,9 +152,7 @@ class NodeGate:
 
     def _weighted(self, values: Tensor, dim: int) -> Tensor:
         self.applied += 1
-        size = [1] * values.dim()
-        size[dim] = -1
-        return values * self.weight.to(values.dtype).view(size)
+        return scaled(values, self.weight.to(values.dtype), dim)
 
 
 class _Namespace:
@@ -172,6 +163,24 @@ class _Namespace:
 
     def __getattr__(self, name: str) -> Any:
         return self._gate.replaced(getattr(self._module, name))
+
+
+def scaled(values: Tensor, weight: Tensor, dim: int) -> Tensor:
+    """The product of values with a weight for each entry of one dimension."""
+    size = [1] * values.dim()
+    size[dim] = -1
+    return values * weight.view(size)
+
+
+def copied(
+    function: FunctionType, variables: dict[str, Any], closure: tuple[CellType, ...] | None
+) -> FunctionType:
+    """The same function with other global variables and closed-over values."""
+    made = FunctionType(
+        function.__code__, variables, function.__name__, function.__defaults__, closure
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
 
 
 # -- where functions lead -----------------------------------------------------------------------
