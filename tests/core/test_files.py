@@ -33,7 +33,6 @@ from gsat.core.registry import load_file
 from gsat.core.tensors import map_tensors
 from gsat.datasets.registry import full_name, is_path
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="links and FIFOs of Unix")
 LONG = "a" * 3000
 
 

@@ -30,7 +30,7 @@ def open_file(path: Path, *, error: type[GSATError], links: bool = False) -> Bin
     try:
         return os.fdopen(system.open_to_read(path, follow=links), "rb")
     except OSError as problem:
-        raise error(f"{path} can't be read: {_reason(problem, path)}") from None
+        raise error(f"{path} can't be read: {_reason(problem)}") from None
 
 
 def read_file(
@@ -43,7 +43,7 @@ def read_file(
             # The file may grow meanwhile, or its size may be unknown to the system.
             content = handle.read(limit + 1) if size <= limit else b""
         except OSError as problem:
-            raise error(f"{path} can't be read: {_reason(problem, path)}") from None
+            raise error(f"{path} can't be read: {_reason(problem)}") from None
     if max(size, len(content)) > limit:
         raise error(f"{path} is too large: more than {in_words(limit)}")
     return content
@@ -105,7 +105,7 @@ def check_no_links(folder: Path) -> None:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            raise RunError(f"{folder} can't be read: {_reason(error, folder)}") from None
+            raise RunError(f"{folder} can't be read: {_reason(error)}") from None
         seen += len(entries)
         if seen > MOST_ENTRIES:
             raise RunError(f"{folder} holds more than {MOST_ENTRIES} files; it is not a run")
@@ -154,9 +154,9 @@ def checksum(values: Any) -> str:
     return sha256(json.dumps(values, sort_keys=True).encode())
 
 
-def _reason(problem: OSError, path: Path) -> str:
+def _reason(problem: OSError) -> str:
     if isinstance(problem, system.NotRegularError):
         return "it is not a regular file"
-    if problem.errno == errno.ELOOP or (problem.errno == errno.EMLINK and path.is_symlink()):
+    if problem.errno == errno.ELOOP:
         return "it is a symbolic link"
     return problem.strerror or str(problem)

@@ -11,31 +11,30 @@ import shutil
 import stat
 from pathlib import Path
 
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-_NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # opening a FIFO would block
-_BINARY = getattr(os, "O_BINARY", 0)  # Windows
+_NO_LINK = os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_WAIT = os.O_NONBLOCK  # opening a FIFO would block
 
 
 def create(path: Path) -> int:
     """Create a file for writing; fails if the name exists, even as a dangling link."""
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | _BINARY, 0o666)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666)
 
 
 def open_to_append(path: Path) -> int:
     """Open a regular file for appending, created if missing; fails for links."""
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | _NO_LINK | _NO_WAIT | _BINARY
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | _NO_LINK | _NO_WAIT
     return _regular(os.open(path, flags, 0o666), path)
 
 
 def open_to_lock(path: Path) -> int:
     """Open a regular file without changing it, created if missing; fails for links."""
-    flags = os.O_RDWR | os.O_CREAT | _NO_LINK | _NO_WAIT | _BINARY
+    flags = os.O_RDWR | os.O_CREAT | _NO_LINK | _NO_WAIT
     return _regular(os.open(path, flags, 0o666), path)
 
 
 def open_to_read(path: Path, *, follow: bool = False) -> int:
     """Open a regular file for reading, without ever blocking."""
-    flags = os.O_RDONLY | _NO_WAIT | _BINARY | getattr(os, "O_CLOEXEC", 0)
+    flags = os.O_RDONLY | _NO_WAIT | os.O_CLOEXEC
     return _regular(os.open(path, flags if follow else flags | _NO_LINK), path)
 
 

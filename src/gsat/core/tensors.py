@@ -129,16 +129,13 @@ def map_tensors(
             if wrong := [i.type for i in header.tensors.values() if i.type not in _TYPES]:
                 raise ParseError(f"it holds arrays of {wrong[0]}")
             # Almost none of it is on the disk; reading the holes would only waste time.
-            if status.st_size > memory_limit() and _on_disk(status) * 100 < status.st_size:
+            on_disk = status.st_blocks * 512
+            if status.st_size > memory_limit() and on_disk * 100 < status.st_size:
                 raise ParseError("it is a sparse file")
             mapped = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)
         except (ParseError, OSError, GSATError) as problem:
             raise error(f"{path} is damaged: {problem}") from None
     return {name: _view(mapped, info) for name, info in header.tensors.items()}, header.metadata
-
-
-def _on_disk(status: os.stat_result) -> int:
-    return getattr(status, "st_blocks", status.st_size) * 512
 
 
 def _view(mapped: mmap.mmap, info: TensorInfo) -> NDArray[Any]:

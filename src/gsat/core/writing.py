@@ -96,8 +96,6 @@ def move_into_place(source: Path, target: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Wait until new names in a folder are on disk."""
-    if os.name == "nt":  # Windows can't sync folders
-        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         system.sync(handle)

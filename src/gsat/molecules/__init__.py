@@ -1,6 +1,6 @@
 """Molecules: from SMILES and tables to graphs, and from graphs to molecules.
 
-Names are imported lazily, so that recognising the file name of a table does not import torch.
+Names are imported lazily, so that recognising the file name of a table does not import numpy.
 :func:`gsat.read_molecules` makes a data set from a table.
 """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -142,12 +141,6 @@ def expand_keys(
     if not all(full.values()) or not full:
         raise RecipeError("a grid needs at least one setting, and at least one value of each")
     return full, duplicates
-
-
-def make_points(base: Recipe, grid: Mapping[str, Sequence[Any]]) -> list[Recipe]:
-    """Make the recipe of every combination of a grid's values."""
-    choices = itertools.product(*grid.values())
-    return [with_settings(base, dict(zip(grid, choice, strict=True))) for choice in choices]
 
 
 def make_rungs(

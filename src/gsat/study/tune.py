@@ -6,6 +6,7 @@ an interrupted tuning continues, and a larger grid trains only the new points.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,6 @@ from gsat.study.grids import (
     Point,
     default_grid,
     expand_keys,
-    make_points,
     make_rungs,
     setting,
 )
@@ -132,7 +132,10 @@ def tune(
     data = load_data(base)
     base = complete_recipe(base, data)
     rungs = make_rungs(base, _given_keys(base, settings)) if is_ladder else []
-    recipes = [recipe for recipe, _ in rungs] or make_points(base, values)
+    recipes = [recipe for recipe, _ in rungs] or [
+        with_settings(base, dict(zip(values, combination, strict=True)))
+        for combination in itertools.product(*values.values())
+    ]
     trained = make_method(recipes[0], data)
     # A post-hoc explainer does not change the network, so prediction metrics are always the same.
     explainer = isinstance(trained, PostHocMethod) and by == "metric"
