@@ -13,7 +13,7 @@ from pathlib import Path
 
 @dataclass
 class Served:
-    """A file on the server, how it is sent, and what was asked and sent so far."""
+    """A file on the server, how it is sent, and the requests and answers so far."""
 
     content: bytes
     etag: str = '"v1"'
@@ -26,7 +26,7 @@ class Served:
     breaks: list[int] = field(default_factory=list)  # bytes after which a request breaks off
     block: int = 1 << 16
     pause: float = 0.0  # seconds between blocks
-    asked: list[dict[str, str]] = field(default_factory=list)
+    requests: list[dict[str, str]] = field(default_factory=list)
     sent: list[int] = field(default_factory=list)  # bytes of each answer
 
 
@@ -63,7 +63,7 @@ class Loopback:
         served = self.files.get(request.path.lstrip("/"))
         if served is None:
             return request.send_error(404)
-        served.asked.append(dict(request.headers.items()))
+        served.requests.append(dict(request.headers.items()))
         if served.statuses and (status := served.statuses.pop(0)) != 200:
             return request.send_error(status)
         if served.redirect:

@@ -1,4 +1,4 @@
-"""Files that come in a zip, and zips that mean no good."""
+"""Members of zip files, and malicious zip files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def zipped(members: dict[str, bytes], kind: int = zipfile.ZIP_DEFLATED) -> bytes
     return held.getvalue()
 
 
-GOOD = {"hiv/raw/edge.csv": EDGES, "hiv/raw/label.csv": LABELS, "hiv/README": b"not asked for"}
+GOOD = {"hiv/raw/edge.csv": EDGES, "hiv/raw/label.csv": LABELS, "hiv/README": b"another member"}
 
 
 def files(server: Loopback, **changes: Any) -> list[RawFile]:
@@ -50,7 +50,7 @@ def files(server: Loopback, **changes: Any) -> list[RawFile]:
 
 
 def refused(server: Loopback, tmp_path: Path, **changes: Any) -> str:
-    """The one line; nothing is left, anywhere."""
+    """The error message; no file is left behind."""
     with pytest.raises(DataError) as caught:
         require_all(files(server, **changes))
     message = str(caught.value)

@@ -203,10 +203,10 @@ def test_known_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ("mutag", {"source": "published"}) in known_sets()
 
 
-# -- at the door ------------------------------------------------------------------------------
+# -- validation ------------------------------------------------------------------------------
 
 
-def test_a_bad_data_set_does_not_come_in(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_set_with_errors_is_refused(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build = Houses.build
 
     def broken(self: Houses, name: str, options: Any, data_seed: int) -> GraphStore:

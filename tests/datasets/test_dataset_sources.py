@@ -315,7 +315,7 @@ def test_a_broken_plug_in_spoils_no_other_data(
     assert "'broken-rings' (rings_of_mine:NoSuchClass) can't be imported" in " ".join(shown.split())
 
 
-def test_what_is_no_data_set() -> None:
+def test_invalid_data_set_classes() -> None:
     @gsat.register_dataset("half")
     class Half(DatasetSource):
         """It has no graphs."""

@@ -31,17 +31,17 @@ SUM = hashlib.sha256(CONTENT).hexdigest()
 
 
 def raw_file(server: Loopback, **changes: Any) -> RawFile:
-    told = {"sha256": SUM, "url": server.url("f.bin"), "size": len(CONTENT)}
-    return RawFile("set/f.bin", source="the makers", **{**told, **changes})
+    details = {"sha256": SUM, "url": server.url("f.bin"), "size": len(CONTENT)}
+    return RawFile("set/f.bin", source="the makers", **{**details, **changes})
 
 
 def break_off(
-    server: Loopback, content: bytes, sent: int, name: str = "f.bin", **told: Any
+    server: Loopback, content: bytes, sent: int, name: str = "f.bin", **details: Any
 ) -> None:
     """Download a file from a server that sends only a part of it."""
     server.put(name, content, breaks=[sent, 0, 0, 0])
     with pytest.raises(DataNotFoundError):
-        raw_file(server, url=server.url(name), **told).require()
+        raw_file(server, url=server.url(name), **details).require()
 
 
 PARTIAL = {"set/f.bin.partial", "set/f.bin.partial.json"}
@@ -59,7 +59,7 @@ def test_a_file_is_downloaded_once(server: Loopback, raw: Path) -> None:
     assert left(raw) == {"set/f.bin"}
     file.require()
     assert served.sent == [len(CONTENT)]
-    assert served.asked[0]["User-Agent"].startswith("gsat/")
+    assert served.requests[0]["User-Agent"].startswith("gsat/")
 
 
 def test_a_file_under_gsat_data_is_taken_first(
@@ -77,14 +77,14 @@ def test_a_file_under_gsat_data_is_taken_first(
 
 @pytest.mark.parametrize("how", [{"declare_length": False}, {"etag": ""}, {"block": 1000}])
 @pytest.mark.parametrize(
-    "told",
+    "details",
     [{}, {"size": 0}, {"sha256": ""}, {"sha256": "", "size": 0}, {"sha256": ("0" * 64, SUM)}],
 )
 def test_servers_and_files_that_say_little(
-    server: Loopback, raw: Path, how: dict[str, Any], told: dict[str, Any]
+    server: Loopback, raw: Path, how: dict[str, Any], details: dict[str, Any]
 ) -> None:
     server.put("f.bin", CONTENT, **how)
-    assert raw_file(server, **told).require().read_bytes() == CONTENT
+    assert raw_file(server, **details).require().read_bytes() == CONTENT
 
 
 def test_redirects_are_followed_to_http_only(server: Loopback, raw: Path, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_offline(server: Loopback, raw: Path, monkeypatch: pytest.MonkeyPatch) -
     message = str(caught.value)
     for part in ("GSAT_OFFLINE", "f.bin: get it from", server.url("f.bin"), str(raw / "set")):
         assert part in message
-    assert not served.asked
+    assert not served.requests
     monkeypatch.setenv("GSAT_OFFLINE", "0")
     raw_file(server).require()
 
@@ -174,7 +174,7 @@ def test_wrong_size(server: Loopback, raw: Path, declare_length: bool, change: i
         raw_file(server, sha256="").require()
     assert server.url("f.bin") in str(caught.value)
     assert left(raw) == set()
-    assert len(served.asked) == 1
+    assert len(served.requests) == 1
 
 
 def test_a_damaged_file_in_the_cache_can_be_removed(server: Loopback, raw: Path) -> None:
@@ -191,20 +191,20 @@ def test_a_damaged_file_in_the_cache_can_be_removed(server: Loopback, raw: Path)
 
 
 @pytest.mark.parametrize("named", [{}, {"etag": "", "modified": "Mon, 05 Oct 2020 10:00:00 GMT"}])
-def test_a_broken_transfer_goes_on_where_it_stopped(
+def test_a_broken_transfer_resumes_where_it_stopped(
     server: Loopback, raw: Path, named: dict[str, str]
 ) -> None:
     served = server.put("f.bin", CONTENT, breaks=[100_000, 70_000], **named)
     assert raw_file(server).require().read_bytes() == CONTENT
     assert served.sent == [100_000, 70_000, 130_000]
-    assert [asked.get("Range") for asked in served.asked] == [
+    assert [headers.get("Range") for headers in served.requests] == [
         None, "bytes=100000-", "bytes=170000-"
     ]  # fmt: skip
-    assert served.asked[1]["If-Range"] == (named.get("modified") or '"v1"')
+    assert served.requests[1]["If-Range"] == (named.get("modified") or '"v1"')
     assert left(raw) == {"set/f.bin"}
 
 
-def test_the_next_call_goes_on_too(server: Loopback, raw: Path) -> None:
+def test_the_next_call_resumes_too(server: Loopback, raw: Path) -> None:
     served = server.put("f.bin", CONTENT, breaks=[50_000, 10, 10, 10])
     with pytest.raises(DataNotFoundError, match="lost after 50030 of 300000 bytes") as caught:
         raw_file(server).require()
@@ -233,7 +233,7 @@ def test_a_server_without_ranges_starts_again(server: Loopback, raw: Path) -> No
 
 
 @pytest.mark.parametrize("named", [{"etag": ""}, {"etag": 'W/"v1"'}])
-def test_without_a_version_nothing_is_gone_on_with(
+def test_without_a_version_nothing_is_resumed(
     server: Loopback, raw: Path, named: dict[str, str]
 ) -> None:
     served = server.put("f.bin", CONTENT, breaks=[100_000] * 4, **named)
@@ -241,11 +241,11 @@ def test_without_a_version_nothing_is_gone_on_with(
         raw_file(server).require()
     assert left(raw) == set()
     assert raw_file(server).require().read_bytes() == CONTENT
-    assert not any("Range" in asked for asked in served.asked)
+    assert not any("Range" in headers for headers in served.requests)
 
 
 @pytest.mark.parametrize("heeds_if_range", [True, False])
-def test_a_file_that_changed_meanwhile_is_not_glued(
+def test_a_file_that_changed_meanwhile_is_not_joined_to_the_old_one(
     server: Loopback, raw: Path, heeds_if_range: bool
 ) -> None:
     """Also where nothing but the server's name for the version can tell: no checksum is known."""
@@ -253,8 +253,8 @@ def test_a_file_that_changed_meanwhile_is_not_glued(
     assert left(raw) == PARTIAL
     served = server.put("f.bin", CONTENT, etag='"v2"', heeds_if_range=heeds_if_range)
     assert raw_file(server, sha256="").require().read_bytes() == CONTENT
-    assert served.asked[0]["Range"] == "bytes=100000-"
-    assert "Range" not in served.asked[-1] or heeds_if_range
+    assert served.requests[0]["Range"] == "bytes=100000-"
+    assert "Range" not in served.requests[-1] or heeds_if_range
 
 
 def test_a_file_that_became_shorter_starts_again(server: Loopback, raw: Path) -> None:
@@ -267,7 +267,7 @@ def test_the_rest_of_another_address_is_not_taken(server: Loopback, raw: Path) -
     break_off(server, OTHER, 100_000, name="old.bin")
     served = server.put("f.bin", CONTENT)
     assert raw_file(server, sha256="").require().read_bytes() == CONTENT
-    assert "Range" not in served.asked[0]
+    assert "Range" not in served.requests[0]
 
 
 @pytest.mark.parametrize("note", ["", "{", "[]", "null", '{"url": 3}'])
@@ -280,7 +280,7 @@ def test_a_damaged_note_starts_again(server: Loopback, raw: Path, note: str) -> 
 # -- servers that refuse ------------------------------------------------------------------------
 
 
-def test_nobody_there(server: Loopback, raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_server(server: Loopback, raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/f.bin"
@@ -324,7 +324,7 @@ def test_a_server_that_refuses(
         raw_file(server).require()
     assert server.url("f.bin") in str(caught.value)
     assert left(raw) == set()
-    assert len(served.asked) == attempts
+    assert len(served.requests) == attempts
 
 
 # -- this side ----------------------------------------------------------------------------------
@@ -377,9 +377,7 @@ def wait_for_half(served: Served, raw: Path) -> None:
 
 @pytest.mark.medium
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_process_is_gone_on_with(
-    server: Loopback, raw: Path, kill: signal.Signals
-) -> None:
+def test_a_killed_download_is_resumed(server: Loopback, raw: Path, kill: signal.Signals) -> None:
     served = server.put("f.bin", CONTENT, block=5000, pause=0.02)
     process = start(server)
     wait_for_half(served, raw)
@@ -392,7 +390,7 @@ def test_a_killed_process_is_gone_on_with(
     served.pause = 0
     assert raw_file(server).require().read_bytes() == CONTENT
     assert 0 < had < len(CONTENT)
-    assert served.asked[-1]["Range"] == f"bytes={had}-"
+    assert served.requests[-1]["Range"] == f"bytes={had}-"
     assert served.sent[-1] == len(CONTENT) - had
     assert left(raw) == {"set/f.bin"}
 
@@ -402,9 +400,9 @@ def test_a_process_killed_with_all_bytes_there_asks_for_none(server: Loopback, r
     with (raw / "set" / "f.bin.partial").open("ab") as partial:
         partial.write(CONTENT[-1:])
     served = server.files["f.bin"]
-    asked = len(served.asked)
+    served.requests.clear()
     assert raw_file(server).require().read_bytes() == CONTENT
-    assert len(served.asked) == asked
+    assert not served.requests
 
 
 @pytest.mark.medium
@@ -419,7 +417,7 @@ def test_processes_at_once_share_one_download(server: Loopback, raw: Path) -> No
     assert left(raw) == {"set/f.bin"}
 
 
-def test_when_the_first_gets_a_wrong_file_the_waiting_one_begins_anew(
+def test_when_the_first_gets_a_wrong_file_the_waiting_one_starts_again(
     server: Loopback, raw: Path
 ) -> None:
     slow = server.put("f.bin", OTHER, block=10_000, pause=0.03)

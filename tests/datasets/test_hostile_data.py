@@ -119,7 +119,7 @@ def test_too_many_features_and_classes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["fifo", "device", "sparse"])
 @pytest.mark.parametrize("name", ["graphs.jsonl", "graphs.jsonl.gz", "graphs.zip"])
-def test_what_is_no_file_is_not_waited_for(kind: str, name: str, tmp_path: Path) -> None:
+def test_special_files_are_refused_at_once(kind: str, name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     if kind == "fifo":
         os.mkfifo(path)
@@ -331,9 +331,9 @@ def test_https_is_not_redirected_to_http() -> None:
     import urllib.request
 
     handler = _SafeRedirects()
-    asked = urllib.request.Request("https://example.org/a")
+    request = urllib.request.Request("https://example.org/a")
     for url in ("http://example.org/b", "ftp://example.org/b", "file:///etc/passwd"):
         with pytest.raises(DataError, match="which is not https"):
-            handler.redirect_request(asked, None, 302, "Found", {}, url)
-    followed = handler.redirect_request(asked, None, 302, "Found", {}, "https://example.org/b")
+            handler.redirect_request(request, None, 302, "Found", {}, url)
+    followed = handler.redirect_request(request, None, 302, "Found", {}, "https://example.org/b")
     assert followed.full_url == "https://example.org/b"

@@ -34,24 +34,23 @@ def sizes(data: Dataset) -> list[int]:
     return [len(data.splits[name]) for name in ("train", "valid", "test")]
 
 
-def sources(graphs: list[Data], folder: Path) -> dict[str, Any]:
-    """The same graphs in every form there is."""
-    return {
-        "list": graphs,
-        "tuple": tuple(graphs),
-        "in-memory": InMemory(graphs),
-        "store": from_pyg(graphs),
-        "saved": from_pyg(graphs).save(folder / "saved"),
-        "lines": write_lines(folder / "toy.jsonl", [as_json(g) for g in graphs]),
-        "zipped lines": str(write_lines(folder / "toy.jsonl.gz", [as_json(g) for g in graphs])),
-        "tables": write_tu(folder / "toy", tu_tables(graphs)),
-        "zipped tables": write_tu(folder / "toy.zip", tu_tables(graphs)),
-    }
-
-
 def test_every_form_is_the_same_data(tmp_path: Path) -> None:
     graphs = make_graphs()
-    given = sources(graphs, tmp_path)
+    given: dict[str, Any] = {
+        "list": graphs,
+        "tuple": tuple(graphs),
+        "iterator": iter(graphs),
+        "subset": Subset(graphs, range(len(graphs))),
+        "batch": Batch.from_data_list(graphs),
+        "loader": DataLoader(graphs, batch_size=8),
+        "in-memory": InMemory(graphs),
+        "store": from_pyg(graphs),
+        "saved": from_pyg(graphs).save(tmp_path / "saved"),
+        "lines": write_lines(tmp_path / "toy.jsonl", [as_json(g) for g in graphs]),
+        "zipped lines": str(write_lines(tmp_path / "toy.jsonl.gz", [as_json(g) for g in graphs])),
+        "tables": write_tu(tmp_path / "toy", tu_tables(graphs)),
+        "zipped tables": write_tu(tmp_path / "toy.zip", tu_tables(graphs)),
+    }
     found = {form: load_dataset(source, seed=1) for form, source in given.items()}
     assert len({data.hash for data in found.values()}) == 1
     for form, data in found.items():
@@ -92,7 +91,7 @@ def test_a_part_of_a_store_is_its_own_data(seed: int) -> None:
     assert load_dataset(named.train).hash != named.hash  # not the hash of all it was taken from
 
 
-def test_given_splits_are_taken_and_others_can_be_asked_for() -> None:
+def test_given_splits_are_used_unless_another_is_chosen() -> None:
     marks = ["train", "val", "test", "train", None]
     graphs = make_graphs(40, split=lambda i, g: marks[i % 5])
     data = load_dataset(graphs, seed=3)
@@ -198,7 +197,7 @@ def test_masks_of_nodes_are_a_given_split() -> None:
         load_dataset([one_graph(**masks)])
 
 
-def test_graphs_without_truth_stay_so_as_a_list(tmp_path: Path) -> None:
+def test_graphs_without_truth_stay_unannotated_in_a_list(tmp_path: Path) -> None:
     lines = [as_json(graph) for graph in make_graphs()]
     for number, line in enumerate(lines):
         if number % 3:
@@ -234,20 +233,6 @@ def test_labels_of_nodes_in_lines(tmp_path: Path) -> None:
     assert data.train.labels("node").min() == 0
 
 
-def test_graphs_come_in_many_wrappings() -> None:
-    """A loader's batches are taken apart, not for graphs with several labels."""
-    graphs = make_graphs()
-    expected = load_dataset(graphs)
-    for given in (
-        iter(graphs),
-        Subset(graphs, range(len(graphs))),
-        Batch.from_data_list(graphs),
-        DataLoader(graphs, batch_size=8),
-    ):
-        found = load_dataset(given)
-        assert (found.hash, found.task) == (expected.hash, expected.task)
-
-
 # -- refusals and the cache -----------------------------------------------------------------------
 
 
@@ -266,7 +251,7 @@ def test_graphs_come_in_many_wrappings() -> None:
         (make_graphs(y="yes"), "graph 0: 'y' is not a dense numeric tensor"),
     ],
 )
-def test_what_is_no_data(source: Any, why: str) -> None:
+def test_invalid_data(source: Any, why: str) -> None:
     with pytest.raises(DataError, match=why):
         load_dataset(source)
 
@@ -290,7 +275,7 @@ def test_classes_may_be_numbers_and_stand_once() -> None:
         load_dataset(graphs, classes=[1, -1, 1])
 
 
-def test_what_was_read_is_kept_and_changes_are_seen(
+def test_files_are_read_once_until_they_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GSAT_CACHE", str(tmp_path / "cache"))

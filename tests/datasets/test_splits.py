@@ -129,7 +129,7 @@ def test_scaffolds_of_known_molecules() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["C1CC", ""])
-def test_a_smiles_that_is_none(wrong: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_invalid_smiles(wrong: str, capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("rdkit")
     with pytest.raises(DataError, match=r"graph 1: .* is not a SMILES"):
         splits.murcko_scaffolds(["C", wrong])

@@ -39,24 +39,26 @@ def digits() -> NDArray[np.uint8]:
 
 
 def published_loop(image: NDArray[np.uint8]) -> tuple[NDArray[np.int64], int]:
-    """One number of segments after the other, and how often was asked."""
+    """Segments by the published loop, and the number of attempts."""
     grey = (image / 255.0).astype(np.float32)
-    asked, found, times = 95, 76, 0
+    requested, found, attempts = 95, 76, 0
     while found > 75:
-        labels = slic(grey, n_segments=asked, compactness=0.25, channel_axis=None, start_label=0)
+        labels = slic(
+            grey, n_segments=requested, compactness=0.25, channel_axis=None, start_label=0
+        )
         found = len(np.unique(labels))
-        asked, times = asked - 1, times + 1
-    return labels, times
+        requested, attempts = requested - 1, attempts + 1
+    return labels, attempts
 
 
 def same_as_the_loop(images: NDArray[np.uint8]) -> set[int]:
-    times = set()
+    numbers = set()
     for image in images:
-        expected, asked = published_loop(image)
+        expected, attempts = published_loop(image)
         assert (segment(image) == expected).all()
         assert (np.unique(expected) == np.arange(expected.max() + 1)).all()
-        times.add(asked)
-    return times
+        numbers.add(attempts)
+    return numbers
 
 
 def test_segments_are_those_of_the_published_loop(digits: NDArray[np.uint8]) -> None:

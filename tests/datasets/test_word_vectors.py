@@ -250,17 +250,17 @@ def test_a_name_is_looked_up_on_the_hub(
 ) -> None:
     import huggingface_hub
 
-    asked = []
+    requests = []
 
     def snapshot(name: str, allow_patterns: list[str], local_files_only: bool) -> str:
-        asked.append((name, local_files_only))
+        requests.append((name, local_files_only))
         assert not any(fnmatch("pytorch_model.bin", pattern) for pattern in allow_patterns)
         return str(tiny_bert)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
     monkeypatch.setenv("GSAT_OFFLINE", said)
     model = WordVectors("owner/model")
-    assert asked == [("owner/model", offline)]
+    assert requests == [("owner/model", offline)]
     assert str(model).startswith("owner/model (bert, 16 columns")
 
 

@@ -155,7 +155,7 @@ class _Reader:
     def _reserve(self, needed: int) -> None:
         """Count memory of the store; raise if it is more than the limit."""
         self.bytes += needed
-        check_size(self.bytes, "what the file asks for", DataError)
+        check_size(self.bytes, "the content of the file", DataError)
 
     def _keep(self, name: str, rows: Array) -> None:
         self._reserve(3 * rows.nbytes)

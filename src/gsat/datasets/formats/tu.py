@@ -153,7 +153,7 @@ def _parse(path: Path, wanted: Collection[str]) -> Tables:
                 raw = read_file(path / member, error=DataError, limit=memory_limit())
             # About the memory of all its numbers, also while they are sorted.
             needed += len(raw) + 32 * (raw.count(b",") + raw.count(b"\n") + raw.count(b"\r"))
-            check_size(needed, "what the tables hold", DataError)
+            check_size(needed, "the content of the tables", DataError)
             tables[table] = _table(raw, shown(file, 60))
     for table in _NEEDED:
         if table not in tables:
