@@ -1,4 +1,4 @@
-"""What tests of data sets share."""
+"""Fixtures for tests of data sets."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def test_bombs_are_refused_before_unpacking(
 
 
 def test_bombs_that_lie_about_their_size(tmp_path: Path) -> None:
-    """What the directory declares is all that is ever written."""
+    """At most the declared size is written."""
     bomb = zipped({"x": bytes(3_000_000)})
     lying = bomb.replace(struct.pack("<I", 3_000_000), struct.pack("<I", 10))
     assert lying != bomb

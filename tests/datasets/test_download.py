@@ -110,7 +110,7 @@ def test_only_http_addresses(server: Loopback, raw: Path, url: str) -> None:
 
 
 def test_official_addresses_are_encrypted() -> None:
-    """Of some files no checksum is known: nobody on the way may change them."""
+    """Some files have no known checksum: only encryption protects them on the way."""
     wanted = [
         file
         for name in dataset_names()
@@ -210,7 +210,7 @@ def test_the_next_call_resumes_too(server: Loopback, raw: Path) -> None:
         raw_file(server).require()
     assert "try again to resume from there" in str(caught.value)
     assert left(raw) == PARTIAL
-    assert raw_file(server).find() is None  # half a file is no file
+    assert raw_file(server).find() is None  # a partial file does not count
     assert raw_file(server).require().read_bytes() == CONTENT
     assert sum(served.sent) == len(CONTENT)
     assert left(raw) == {"set/f.bin"}

@@ -1,4 +1,4 @@
-"""What labels mean: which task they set, and what becomes of them."""
+"""Tasks inferred from labels, and labels converted for a task."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def labelled(values: Any, classes: list[str] | None = None) -> GraphStore:
         ([[0.0, NAN], [1.0, 1.0]], "multilabel"),
     ],
 )
-def test_the_task_is_told_from_the_labels(values: Any, kind: str) -> None:
+def test_the_task_is_inferred_from_the_labels(values: Any, kind: str) -> None:
     rows = np.array(values, dtype=float)
     assert infer_kind(rows[:, None] if rows.ndim == 1 else rows, ()) == kind
 

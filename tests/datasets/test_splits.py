@@ -116,7 +116,7 @@ def test_scaffolds_stay_together_and_the_largest_come_first() -> None:
     names = ["a"] * 5 + ["b"] * 3 + ["c", "d"]
     parts = splits.by_scaffold(names, (0.5, 0.3, 0.2))
     assert [part.tolist() for part in parts.values()] == [[0, 1, 2, 3, 4], [5, 6, 7], [8, 9]]
-    # What is too large for a part is passed on; of two equal groups, the later one is taken first.
+    # A group too large for a part goes to the next; the later of two equal groups comes first.
     parts = splits.by_scaffold(["a", "b", "b", "b", "c", "c", "c"], (0.4, 0.3, 0.3))
     assert [part.tolist() for part in parts.values()] == [[0], [4, 5, 6], [1, 2, 3]]
 

@@ -71,7 +71,7 @@ class Dataset:
 
     @property
     def notes(self) -> list[str]:
-        """What was found in a table of molecules, in words."""
+        """Remarks about a table of molecules, in words."""
         return list(self.store.meta.get("notes", ()))
 
     @property

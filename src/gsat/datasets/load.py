@@ -226,7 +226,7 @@ def _split(
 def _made_by(
     source: DatasetSource, name: str, options: DatasetOptions, data_seed: int
 ) -> tuple[dict[str, Any], Path]:
-    """What determines the graphs of a data set, and their cache folder."""
+    """The values that determine the graphs of a data set, and their cache folder."""
     files = source.raw_files(name, options)
     require_all(file for file in files if not file.sha256)
     made_by: dict[str, Any] = {

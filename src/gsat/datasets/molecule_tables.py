@@ -22,7 +22,7 @@ _NOT_HASHED = ("graph.scaffold",)
 
 
 def input_of(store: GraphStore) -> dict[str, Any] | None:
-    """What a model needs to make the same graphs of other molecules, as plain values."""
+    """Plain values from which a model makes the same graphs of other molecules."""
     if "featuriser" not in store.meta:
         return None
     names = [name for name in ("table", "classes", "labels") if store.meta.get(name)]
@@ -35,8 +35,8 @@ def read(path: Path, settings: TableSettings, *, quiet: bool = False) -> GraphSt
         raise DataNotFoundError(f"there is no file {path}")
     content = sha256(read_file(path, error=DataError, limit=memory_limit(), links=True))
     folder = _folder(path, content, settings)
-    # Where columns or the task are to be found, a file names the folder of the settings that were
-    # found, so that a run, which records these, uses the same graphs.
+    # If columns or the task are detected, a file names the folder of the detected settings: a run
+    # records these, and uses the same graphs.
     pointer = folder.with_suffix(".txt")
     with contextlib.suppress(OSError, ValueError):
         folder = folder.with_name(pointer.read_text(encoding="utf-8"))
@@ -57,7 +57,7 @@ def columns(store: GraphStore) -> dict[str, Any]:
 
 
 def _resolved(settings: TableSettings, store: GraphStore) -> TableSettings:
-    """The settings with what was found in place of what was left open."""
+    """The settings, with the detected columns, classes and task."""
     found = columns(store)
     if settings.labelled:
         found["classes"] = list(store.meta.get("classes", ()))
@@ -67,7 +67,7 @@ def _resolved(settings: TableSettings, store: GraphStore) -> TableSettings:
 
 
 def _folder(path: Path, content: str, settings: TableSettings) -> Path:
-    """The cache folder for what these versions read from a file with these settings."""
+    """The cache folder of a file, these settings, and the versions of the readers."""
     try:
         rdkit = metadata.version("rdkit")
     except metadata.PackageNotFoundError:

@@ -51,7 +51,7 @@ class MoleculeOptions(OwnDataOptions, TableOptions):
     )
 
     def table_settings(self) -> TableSettings:
-        """How the table is read."""
+        """The settings of the table reader."""
         return TableSettings(
             **{name: getattr(self, name) for name in (*TableOptions.model_fields, "task")},
             classes=[str(name) for name in self.classes],

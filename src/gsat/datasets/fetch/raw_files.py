@@ -35,7 +35,7 @@ class RawFile:
 
     @property
     def home(self) -> Path:
-        """Where a download puts it, in the cache's ``raw`` folder."""
+        """Path of a download, in the cache's ``raw`` folder."""
         return cache_folder() / "raw" / self.path
 
     def find(self) -> Path | None:

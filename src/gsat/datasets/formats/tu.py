@@ -26,7 +26,7 @@ from gsat.graphs.build import offsets, to_float32
 
 Tables = dict[str, NDArray[Any]]
 
-# What has a row in each table.
+# Tables, and the part of the data that each row describes.
 TABLES: Final = {
     "A": "edge",
     "graph_indicator": "node",
@@ -172,7 +172,7 @@ def _table(raw: bytes, file: str) -> NDArray[Any]:
         text = raw.decode("ascii")
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{file} is not a text of numbers: byte {error.start} is no ASCII"
+            f"{file} is not a text of numbers: byte {error.start} is not ASCII"
         ) from None
     if not text.strip():
         return np.zeros((0, 2 if file.endswith("_A.txt") else 1), dtype=np.int64)

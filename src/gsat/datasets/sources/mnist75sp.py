@@ -262,7 +262,7 @@ def _published(path: Path, wanted: int) -> Iterator[Piece]:
 
 
 def _enough(there: int, wanted: int, path: Path) -> int:
-    """How many images to take of those in a file."""
+    """Number of images to take from a file."""
     if wanted > there:
         raise DataError(f"{path} holds {there} images, fewer than the {wanted} wanted")
     return wanted or there

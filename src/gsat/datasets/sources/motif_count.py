@@ -41,9 +41,9 @@ class MotifCount(DatasetSource):
         """The number of houses, with the centre and scale of the labels."""
         from gsat.tasks import Task
 
-        if options.level == "node":  # about those of the nodes' labels
+        if options.level == "node":  # about those of the labels
             return Task("regression", 1, "r2", level="node", centre=0.3, scale=0.5)
-        # Those of 0 to 4, drawn uniformly.
+        # Mean and deviation of numbers drawn uniformly from 0 to 4.
         return Task("regression", 1, "r2", centre=2.0, scale=1.4142135623730951)
 
     def build(self, name: str, options: Options, data_seed: int) -> GraphStore:

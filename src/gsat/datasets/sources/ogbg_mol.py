@@ -46,7 +46,7 @@ _SYMBOLS: Final = (
     "Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir Pt Au Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm "
     "Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv Ts Og *"
 )
-# What is read of a set, in the order of its raw files; each is a file NAME.csv.gz.
+# Tables of a set, in the order of its raw files; each is a file NAME.csv.gz.
 PARTS: Final = (
     "raw/num-node-list",
     "raw/num-edge-list",
@@ -59,7 +59,7 @@ PARTS: Final = (
     "split/scaffold/test",
 )
 
-# OGB publishes no checksums; these are of its own bytes, as far as they are known to us.
+# OGB publishes no checksums; these were computed from its files, as far as we have them.
 SHA256: Final[dict[str, dict[str, str]]] = {
     "molhiv": {
         "raw/num-node-list": "e26f7e29de4a3985c7f47482838c62f870c90c4d01871c57bfeae1b8d993a24b",
@@ -95,7 +95,7 @@ SHA256: Final[dict[str, dict[str, str]]] = {
     },
 }
 
-# Of files with atom features that were made again from the SMILES by OGB's rules.
+# SHA-256 of files with atom features that were rebuilt from the SMILES by OGB's rules.
 REBUILT: Final = frozenset(
     {
         "7fdfe12899b99fdf628fa18097234457616bd2e691e8256ff29cff80c05d653d",  # molhiv
