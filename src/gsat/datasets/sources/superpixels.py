@@ -138,12 +138,8 @@ def compute(chunks: Sequence[Chunk]) -> Iterator[Superpixels]:
     """
     missing = [chunk for chunk in chunks if chunk.load() is None]
     if missing:
-        bar = Progress("superpixels", counted=False)
-        bar.start(len(missing))
-        try:
+        with Progress("superpixels", counted=False).start(len(missing)) as bar:
             _make_all(missing, bar)
-        finally:
-            bar.stop()
         _images.cache_clear()
     for chunk in chunks:
         found = chunk.load()

@@ -26,6 +26,7 @@ from gsat.core.errors import DataError, MissingExtraError
 from gsat.core.files import checksum, file_sha256
 from gsat.core.folders import cache_folder, offline
 from gsat.core.tensors import map_tensors, write_tensors
+from gsat.launch.progress import Progress
 
 MINILM: Final = "minilm"
 CHUNK: Final = 1024  # sentences to a file
@@ -126,32 +127,24 @@ class WordVectors:
     def encode_all(self, sentences: Sequence[Sequence[str]]) -> Half:
         """Compute as :meth:`encode` does, chunk by chunk, with a progress bar.
 
-        A call that was killed is resumed by the next one; what was kept for that is removed at the
-        end.
+        A call after a killed one reuses its chunks; they are removed at the end.
         """
-        from rich.console import Console
-        from rich.progress import track
-
         key = checksum([self.digest, CHUNK, list(sentences)])[:16]
         folder = cache_folder() / "vectors" / key
         first = np.concatenate([[0], np.cumsum([len(words) for words in sentences])])
         vectors = np.empty((int(first[-1]), self.size), dtype=np.float16)
-        starts = track(
-            range(0, len(sentences), CHUNK),
-            "word vectors",
-            console=Console(stderr=True),
-            transient=True,
-            disable=not sys.stderr.isatty(),
-        )
-        for start in starts:
-            stop = min(start + CHUNK, len(sentences))
-            rows = vectors[first[start] : first[stop]]
-            path = folder / f"chunk-{start:07d}.safetensors"
-            done = _load_chunk(path, rows.shape)
-            if done is None:
-                done = self.encode(sentences[start:stop])
-                _save_chunk(path, done)
-            rows[:] = done
+        starts = range(0, len(sentences), CHUNK)
+        with Progress("word vectors", counted=False).start(len(starts)) as bar:
+            for start in starts:
+                stop = min(start + CHUNK, len(sentences))
+                rows = vectors[first[start] : first[stop]]
+                path = folder / f"chunk-{start:07d}.safetensors"
+                done = _load_chunk(path, rows.shape)
+                if done is None:
+                    done = self.encode(sentences[start:stop])
+                    _save_chunk(path, done)
+                rows[:] = done
+                bar.advance()
         shutil.rmtree(folder, ignore_errors=True)
         return vectors
 
