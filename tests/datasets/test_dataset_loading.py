@@ -17,6 +17,8 @@ from loopback import serving
 import gsat.graphs.storage
 from gsat.core import system
 from gsat.core.errors import DataError, DataNotFoundError
+from gsat.core.tensors import map_tensors, write_tensors
+from gsat.datasets import cache as cache_module
 from gsat.datasets import find_source, make_options
 from gsat.datasets.fetch import transfer
 from gsat.datasets.load import load_dataset
@@ -150,6 +152,60 @@ def test_damaged_cache_is_made_again(cache: Path, builds: list[str], damage: str
     if damage != "folder":  # which is not ours to remove
         assert load_dataset("houses", graphs=20).hash == first
         assert len(builds) == 2
+
+
+def change(file: Path, name: str, alter: Any) -> None:
+    """Change an array of a store, and keep the file valid."""
+    arrays, metadata = map_tensors(file, error=DataError)
+    changed = {key: values.copy() for key, values in arrays.items()}
+    changed[name] = alter(changed[name])
+    write_tensors(file, changed, metadata)
+
+
+def out_of_range(values: Any) -> Any:
+    values[0] = 10**6
+    return values
+
+
+@pytest.mark.parametrize(
+    ("name", "alter"),
+    [
+        ("y", lambda y: 1 - y),
+        ("x", lambda x: (x * 2).astype(x.dtype)),
+        ("edge_truth", lambda t: (1 - t).astype(t.dtype)),
+        ("src", out_of_range),
+        ("order", lambda o: o[::-1].copy()),
+    ],
+)
+def test_a_cache_that_was_changed_is_made_again(
+    name: str, alter: Any, cache: Path, builds: list[str]
+) -> None:
+    before = load_dataset("houses", graphs=20)
+    wanted = {key: np.array(values) for key, values in before.store.arrays.items()}
+    change(cached_file(cache), name, alter)
+    for _ in range(2):
+        again = load_dataset("houses", graphs=20)
+        assert again.hash == before.hash
+        assert len(builds) == 2
+    for key, values in wanted.items():
+        np.testing.assert_array_equal(np.asarray(again.store.arrays[key]), values)
+
+
+def test_a_version_of_a_file_is_hashed_once_per_process(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_dataset("houses", graphs=20)
+    hashed: list[object] = []
+    real = cache_module.content_hash
+    monkeypatch.setattr(
+        cache_module, "content_hash", lambda s, *more: hashed.append(s) or real(s, *more)
+    )
+    for _ in range(3):
+        load_dataset("houses", graphs=20)
+    assert len(hashed) <= 1
+    change(cached_file(cache), "y", lambda y: 1 - y)
+    load_dataset("houses", graphs=20)
+    assert len(hashed) >= 2
 
 
 def test_unwritable_cache(

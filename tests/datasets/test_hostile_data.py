@@ -15,18 +15,14 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from gsat.core.errors import DataError, GSATError
-from gsat.core.tensors import map_tensors, write_tensors
-from gsat.datasets import cache as cache_module
 from gsat.datasets.fetch.archive import open_zip
 from gsat.datasets.fetch.transfer import _SafeRedirects
 from gsat.datasets.fetch.unpickle import load_pickle
 from gsat.datasets.formats import jsonl, tu
 from gsat.datasets.load import load_dataset
-from gsat.graphs.storage import FILE
 
 GOOD: dict[str, Any] = {"edges": [[0, 1], [1, 0]], "x": [[1.0], [2.0]], "y": 1}
 
@@ -258,70 +254,6 @@ def test_large_numbers_allocate_no_memory(content: bytes, tmp_path: Path) -> Non
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
-
-
-# -- the cache ------------------------------------------------------------------------------------
-
-
-def cached_file(cache: Path) -> Path:
-    (file,) = cache.glob(f"datasets/houses-*/{FILE}")
-    return file
-
-
-def change(file: Path, name: str, alter: Any) -> None:
-    """Change an array of a store, as somebody would who wants to be believed."""
-    arrays, metadata = map_tensors(file, error=DataError)
-    changed = {key: values.copy() for key, values in arrays.items()}
-    changed[name] = alter(changed[name])
-    write_tensors(file, changed, metadata)
-
-
-def out_of_range(values: Any) -> Any:
-    values[0] = 10**6
-    return values
-
-
-@pytest.mark.parametrize(
-    ("name", "alter"),
-    [
-        ("y", lambda y: 1 - y),
-        ("x", lambda x: (x * 2).astype(x.dtype)),
-        ("edge_truth", lambda t: (1 - t).astype(t.dtype)),
-        ("src", out_of_range),
-        ("order", lambda o: o[::-1].copy()),
-    ],
-)
-def test_a_cache_that_was_changed_is_made_again(
-    name: str, alter: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GSAT_CACHE", str(tmp_path))
-    before = load_dataset("houses", graphs=20)
-    wanted = {key: np.array(values) for key, values in before.store.arrays.items()}
-    file = cached_file(tmp_path)
-    change(file, name, alter)
-    again = load_dataset("houses", graphs=20)
-    assert again.hash == before.hash
-    for key, values in wanted.items():
-        np.testing.assert_array_equal(np.asarray(again.store.arrays[key]), values)
-    assert cache_module.load_cached(file.parent) is not None
-
-
-def test_a_version_of_a_file_is_hashed_once_per_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GSAT_CACHE", str(tmp_path))
-    load_dataset("houses", graphs=20)
-    hashed: list[object] = []
-    real = cache_module.content_hash
-    monkeypatch.setattr(
-        cache_module, "content_hash", lambda s, *more: hashed.append(s) or real(s, *more)
-    )
-    for _ in range(3):
-        load_dataset("houses", graphs=20)
-    assert len(hashed) <= 1
-    change(cached_file(tmp_path), "y", lambda y: 1 - y)
-    load_dataset("houses", graphs=20)
-    assert len(hashed) >= 2
 
 
 # -- downloads ------------------------------------------------------------------------------------
