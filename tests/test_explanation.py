@@ -89,12 +89,6 @@ def test_both_directions_are_one_unit():
     assert torch.equal(score[unit], explanation.edge_mask)
 
 
-def test_a_directed_edge_is_its_own_unit_even_beside_its_reverse():
-    explanation = explain([(0, 1), (1, 0), (1, 2)], [0.1, 0.9, 0.5], undirected=False)
-    assert explanation.num_units == 3
-    assert pairs(explanation.top(1)) == [(1, 0)]
-
-
 def test_duplicates_and_loops_of_an_undirected_graph():
     edges = [(0, 1), (1, 0), (0, 1), (1, 0), (2, 2), (1, 2), (2, 1)]
     scores = [0.1, 0.3, 0.2, 0.6, 0.5, 0.4, 0.4]
@@ -103,12 +97,6 @@ def test_duplicates_and_loops_of_an_undirected_graph():
     np.testing.assert_allclose(sorted(explanation.units()[1].tolist()), [0.4, 0.5, 0.6], rtol=1e-6)
     assert pairs(explanation.top(1)) == [(0, 1), (1, 0), (0, 1), (1, 0)]
     assert pairs(explanation.top(2)) == [*edges[:4], (2, 2)]
-
-
-def test_duplicates_of_a_directed_graph_count_each():
-    explanation = explain([(0, 1), (0, 1), (1, 2)], [0.5, 0.8, 0.6], undirected=False)
-    assert explanation.num_units == 3
-    assert explanation.top(1).edge_id.tolist() == [1]
 
 
 # -- subgraphs -------------------------------------------------------------------------------------

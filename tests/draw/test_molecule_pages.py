@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from dataclasses import replace
 
 import pytest
@@ -12,7 +11,7 @@ import torch
 
 from explained_molecules import explained
 from gsat.draw.export import patterns_csv, scores_csv
-from gsat.draw.pages import effect_bar, pattern_page, report_page, signed
+from gsat.draw.pages import pattern_page, report_page
 from gsat.explain.molecules import ExplainedMolecule, ReportInfo
 from gsat.explain.patterns import find_patterns
 from gsat.molecules.fingerprints import Neighbour
@@ -144,17 +143,4 @@ def test_a_page_of_patterns_shows_statistics_and_examples() -> None:
         "1",
         "12",
         "0.5",
-    )
-
-
-def test_bars_point_the_way_of_the_effect() -> None:
-    assert 'class="raise" style="left:50%;width:25.0%"' in effect_bar(0.5, 1.0)
-    assert 'class="lower" style="right:50%;width:50.0%"' in effect_bar(-2.0, 1.0)
-    assert effect_bar(None, 1.0) == ""
-    assert re.search("width:0.0%", effect_bar(0.0, 0.0))
-    assert (signed(0.126), signed(-0.5), signed(-0.001), signed(None)) == (
-        "+0.13",
-        "−0.50",
-        "0.00",
-        "",
     )
