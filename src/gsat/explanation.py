@@ -470,7 +470,8 @@ class Explanation(torch_geometric.explain.Explanation):
             path: ``.svg``, ``.png`` or ``.pdf`` for a picture, ``.html`` for a page, ``.json`` for
                 :meth:`as_dict`, ``.csv`` for a line per edge.
             above: As in :meth:`draw`. (default: ``None``)
-            options: As in :meth:`draw`.
+            options: As in :meth:`draw`. In JSON and CSV, ``top`` marks the edges as ``chosen``;
+                JSON has ``class_names`` and ``title`` as well.
 
         Raises:
             GSATError: If the suffix is unknown or the file can't be written.

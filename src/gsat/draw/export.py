@@ -43,22 +43,7 @@ _BONDS: Final = {"SINGLE": "-", "DOUBLE": "=", "TRIPLE": "#", "AROMATIC": ":"}
 
 
 def write_explanation(explanation: Explanation, path: str | Path, **options: Any) -> Path:
-    """Write one explanation in the format that the suffix names.
-
-    Args:
-        explanation: The explained graph.
-        path: ``.svg``, ``.png`` or ``.pdf`` for a picture; ``.json`` for
-            :meth:`Explanation.as_dict`; ``.csv`` for a line per edge; ``.html`` for a page with the
-            picture and the ranked edges.
-        options: The options of :func:`gsat.draw.draw_explanation`. In JSON and CSV, ``top`` marks
-            the edges as ``chosen``; in JSON, ``class_names`` and ``title`` stand beside the rest.
-
-    Returns:
-        The path.
-
-    Raises:
-        GSATError: If the suffix is unknown or the file can't be written.
-    """
+    """Write one explanation in the format that the suffix names; see :meth:`Explanation.save`."""
     suffix = check_suffix(path, FORMATS)
     if suffix == ".svg":
         return write_output(path, explanation_svg(explanation, **options).encode())
