@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 import gsat
 from gsat.core.errors import GSATError
 from gsat.training import run_audit as module
-from gsat.training.run_audit import TrainingVerdict, affordable, outcome_of, verdict_of_training
+from gsat.training.run_audit import affordable, outcome_of
 
 SMALL = {"graphs": 240, "epochs": 1, "hidden": 8, "layers": 1}
 
@@ -65,19 +64,14 @@ def test_few_graphs_are_not_audited() -> None:
     assert small.short_audit(share=1e6) is None  # 19 validation graphs
 
 
-def test_a_model_that_does_not_explain_has_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = gsat.make_recipe("ba2motifs", method="erm", settings=SMALL)
-    plain = gsat.train(recipe)
-    monkeypatch.setattr(module, "is_own_data", lambda name: True)
-    assert verdict_of_training(plain) is None
+def test_a_model_that_does_not_explain_is_not_audited() -> None:
+    plain = gsat.train(gsat.make_recipe("ba2motifs", method="erm", settings=SMALL))
     with pytest.raises(GSATError):
         plain.short_audit(share=1e6)
 
 
-def test_verdicts_of_older_audits_are_read(run: gsat.Run, tmp_path: Path) -> None:
+def test_verdicts_of_older_audits_are_read() -> None:
     assert outcome_of({"faithful": True}) == "passed"
     assert outcome_of({"believe": True}) == "passed"
     assert outcome_of({"believe": False}) == "failed"
     assert outcome_of({"believe": False, "outcome": "mixed"}) == "mixed"
-    old = {"believe": False, "verdict": "not necessary"}
-    assert TrainingVerdict.of(old) == TrainingVerdict("failed", "not necessary", None)

@@ -14,7 +14,6 @@ from gsat.cli.output import short_audit
 from gsat.core.errors import GSATError
 from gsat.datasets import load
 from gsat.training import run as runs
-from gsat.training import run_audit as module
 from gsat.training.run import Run, open_run
 from own_data import as_json, make_graphs, write_lines
 
@@ -25,7 +24,7 @@ OUTCOMES = ("passed", "mixed", "failed")
 @pytest.fixture
 def _time(monkeypatch: pytest.MonkeyPatch) -> None:
     """An audit may take any time."""
-    monkeypatch.setattr(module, "affordable", lambda model, graphs, seconds: len(graphs))
+    monkeypatch.setattr(runs, "affordable", lambda model, graphs, seconds: len(graphs))
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +76,7 @@ def test_data_and_audits_are_read_once(
 
     counted(load, "load_own_data")
     counted(runs, "read_audit")
-    monkeypatch.setattr(module, "affordable", lambda model, graphs, seconds: len(graphs))
+    monkeypatch.setattr(runs, "affordable", lambda model, graphs, seconds: len(graphs))
     succeed("train", data, *FAST, "--out", tmp_path / "run")
     assert reads.count("load_own_data") == 1
     succeed("train", data, *FAST, "--members", 2, "--no-audit", "--out", tmp_path / "ensemble")
@@ -125,7 +124,7 @@ def test_a_failed_audit_is_reported_and_the_run_is_kept(
     def break_down(*_: Any, **__: Any) -> Any:
         raise GSATError("an answer of the model is not a number")
 
-    monkeypatch.setattr(module, "short_audit", break_down)
+    monkeypatch.setattr(Run, "short_audit", break_down)
     outcome = gsat("train", data, *FAST, "--out", tmp_path / "run")
     assert outcome.code == 0
     assert "an answer of the model is not a number" in outcome.err
@@ -149,8 +148,8 @@ def test_the_command_that_may_help(
     data: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    verdict = module.TrainingVerdict(outcome, "why", remedy)
-    monkeypatch.setattr(module, "verdict_of_training", lambda *_, **__: verdict)
+    audit = {"outcome": outcome, "verdict": "why", "remedy": remedy}
+    monkeypatch.setattr(Run, "last_audit", audit)
     expected = None if command is None else command.format(data)
-    audit = short_audit(open_run(unaudited), quiet=True)
-    assert audit == {"outcome": outcome, "verdict": "why", "command": expected}
+    shown = short_audit(open_run(unaudited), quiet=True)
+    assert shown == {"outcome": outcome, "verdict": "why", "command": expected}

@@ -18,7 +18,6 @@ from gsat.study import tune as module
 from gsat.study import tune_audit
 from gsat.study.grids import GRIDS, Point, default_grid, parse_grid
 from gsat.study.tune import Tuned, tune
-from gsat.training import run as run_module
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.results import read_records
 
@@ -320,7 +319,7 @@ def test_tuning_by_audit_takes_explanations_that_pass_and_audits_once(
     monkeypatch.setattr(module, "train_each", train_here(lambda name: None))
     settings = {"graphs": 60, "epochs": 2, "hidden": 8, "layers": 1}
     audits = []
-    audit = run_module.audit_run
+    audit = gsat.Run.audit
 
     def count(run: gsat.Run, *given: Any, **how: Any) -> Any:
         audits.append(how["split"])
@@ -336,7 +335,7 @@ def test_tuning_by_audit_takes_explanations_that_pass_and_audits_once(
         path.write_text(json.dumps(told))
         return report
 
-    monkeypatch.setattr(run_module, "audit_run", count)
+    monkeypatch.setattr(gsat.Run, "audit", count)
 
     def by_audit() -> Tuned:
         return tune("ba2motifs", by="audit", settings=settings, out=tmp_path,

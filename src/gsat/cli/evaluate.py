@@ -32,7 +32,6 @@ def evaluate(
     """
     from gsat.datasets.registry import is_path
     from gsat.training.run import open_run
-    from gsat.training.run_audit import audit_line
 
     opened = open_run(run)
     graphs = opened.graphs(data, split)
@@ -42,5 +41,5 @@ def evaluate(
         return
     whole = data is not None and is_path(data)
     print_metrics("all" if whole else split, opened.readable_metrics(measured, graphs))
-    if verdict := audit_line(opened):
+    if verdict := opened.verdict()[0]:
         typer.echo(verdict)

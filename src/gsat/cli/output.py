@@ -51,25 +51,33 @@ def print_ending(run: Run, folder: Path, as_json: bool, audited: bool, quiet: bo
 
 
 def short_audit(run: Run, quiet: bool) -> dict[str, str | None] | None:
-    """Return the verdict of a short audit, with a command that may improve the explanations.
+    """Return the verdict on a run of the user's own data, with a command that may improve it.
 
-    An audit that fails prints a note.
+    The last audit is used, else a short one; an audit that fails prints a note.
     """
-    from gsat.training.run_audit import verdict_of_training
+    from gsat.datasets.registry import is_own_data
+    from gsat.training.run_audit import outcome_of
 
+    name = run.recipe.data.name
     try:
-        verdict = verdict_of_training(run, progress=not quiet)
+        if not (is_own_data(name) or name == "planted") or not run.model.explains:
+            return None
+        audit = run.last_audit
+        if audit is None:
+            report = run.short_audit(progress=not quiet)
+            audit = None if report is None else report.as_dict()
     except GSATError as error:
         typer.echo(f"note: the explanations were not audited: {error}", err=True)
         return None
-    if verdict is None:
+    if audit is None:
         return None
-    data, command = shlex.quote(run.recipe.data.name), None
-    if verdict.outcome != "passed" and verdict.remedy is None:
+    outcome, command = outcome_of(audit), None
+    if outcome != "passed":
+        data, remedy = shlex.quote(name), audit.get("remedy")
         command = f"gsat tune {data} --by audit"
-    elif verdict.outcome != "passed":
-        command = f"gsat train {data} … --set {shlex.quote(verdict.remedy or '')}"
-    return {"outcome": verdict.outcome, "verdict": verdict.line, "command": command}
+        if remedy is not None:
+            command = f"gsat train {data} … --set {shlex.quote(remedy)}"
+    return {"outcome": outcome, "verdict": str(audit["verdict"]), "command": command}
 
 
 def audit_line(audit: dict[str, str | None]) -> str:

@@ -4,49 +4,72 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from gsat.audit.audit import audit_model, chosen_graphs
+from gsat.audit.measures import Measures
+from gsat.audit.perturbations import unit_of
 from gsat.audit.report import AuditReport
-from gsat.core.errors import DataError, GSATError
+from gsat.audit.settings import AuditSettings
+from gsat.audit.stability import common_unit, score_graphs, stability
+from gsat.audit.verdict import model_notes
+from gsat.core.errors import DataError, GSATError, RunError
+from gsat.core.settings import validated
 from gsat.datasets.labels import for_task
 from gsat.datasets.load import Dataset, add_positions, load_dataset
 from gsat.datasets.own_data import read
 from gsat.datasets.registry import full_name, is_path
 from gsat.datasets.splits import NAMES as SPLIT_NAMES
-from gsat.explain.molecules import MoleculeReport
-from gsat.explain.patterns import PatternReport
+from gsat.explain.molecules import (
+    MoleculeReport,
+    ReportInfo,
+    explain_molecules,
+    find_target,
+    output_names,
+)
+from gsat.explain.patterns import PatternReport, find_patterns
 from gsat.explain.scores_file import write_scores_npz
 from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
 from gsat.gsat import GSAT
 from gsat.models import InterpretableModel
-from gsat.models.ensemble import MEMBERS, Ensemble
+from gsat.models.ensemble import MEMBERS, Ensemble, load_any
 from gsat.models.loading import fill, load_model
 from gsat.models.saved import model_folder, read_model
+from gsat.molecules.fingerprints import NearestMolecules
 from gsat.molecules.smiles import SMILES
 from gsat.molecules.table import is_table
-from gsat.training.checks import check_config
 from gsat.training.evaluation import evaluate
 from gsat.training.members import member_folders
-from gsat.training.prediction_table import (
+from gsat.training.molecules import (
     PredictedTable,
-    PredictionTable,
     predict_table,
     read_like_training,
+    read_smiles,
+    readable_names,
     with_labels,
 )
+from gsat.training.prediction_table import PredictionTable
 from gsat.training.recipe import Recipe, load_data
 from gsat.training.run_audit import (
     AUDIT,
+    LEAST,
+    PASSES,
     SHARE,
-    audit_run,
-    doubts,
+    affordable,
+    audit_line,
+    compare_with_untrained,
+    is_faithful,
+    majority,
+    mean_stability,
     read_audit,
-    short_audit,
-    support,
+    write_audit,
 )
 from gsat.training.run_directory import RunDirectory, environment
 from gsat.training.run_files import check_run, shown_metrics
@@ -152,13 +175,7 @@ class Run:
         lines = [f"Run of {self.recipe.method} on {self.recipe.data.label}"]
         lines.append(f"backbone {self.recipe.backbone.name}, seed {self.recipe.seed}")
         if self.finished:
-            scores = shown_metrics(self.test, has_truth=False)
-            lines.append(
-                "test "
-                + ", ".join(
-                    f"{name} {value:.4f}" for name, value in scores.items() if value is not None
-                )
-            )
+            lines.append(f"test {_metrics_line(self.test, 4)}")
         else:
             lines.append(f"not finished, {len(self.log)} epochs so far")
         return "\n  ".join([*lines, str(self.path or "not saved")])
@@ -279,7 +296,7 @@ class Run:
                 raise GSATError(f"there is no graph {graph}: the graphs are 0 to {len(store) - 1}")
             chosen = store.select([graph])
         names = {"class_names": class_names, "node_types": store.meta.get("node_types")}
-        trust = {"doubt": "; ".join(doubts(self)), "support": support(self)}
+        trust = {"doubt": "; ".join(self.doubts()), "support": self.support()}
         explained = []
         for explanation in self.model.explain(chosen, refine=refine):
             explanation = explanation if node is None else explanation.of_node(node)
@@ -291,7 +308,34 @@ class Run:
             explained.append(explanation.within(top, above))
         return explained if graph is None else explained[0]
 
-    def audit(self, data: Data | None = None, **options: Any) -> AuditReport:
+    def save_scores(
+        self, path: str | Path, data: Data | None = None, split: str = "test"
+    ) -> tuple[int, int]:
+        """Write the scores of all edges of a split; see :func:`gsat.draw.write_scores_npz`.
+
+        Returns:
+            Number of graphs, and of edges.
+        """
+        store = self.graphs(data, split)
+        logits, scores = self.model.score_edges(store)
+        level = self.model.task.level
+        write_scores_npz(path, store, scores.numpy(), logits=logits.numpy(), level=level)
+        return len(store), len(scores)
+
+    # -- audits ---------------------------------------------------------------------------------
+
+    def audit(
+        self,
+        data: Data | None = None,
+        *,
+        split: str = "test",
+        others: Sequence[str | Path | Run] = (),
+        sanity: bool = False,
+        top: float | None = None,
+        above: float | None = None,
+        progress: bool = False,
+        **settings: Any,
+    ) -> AuditReport:
         """Audit the explanations: are they sufficient, necessary, robust, consistent?
 
         Measured without ground truth, on held-out graphs. An audit of the run's own validation or
@@ -299,10 +343,14 @@ class Run:
 
         Args:
             data: See :meth:`graphs`. (default: the run's own data)
-            options: ``split``; ``others``, further runs to compare with; ``sanity``, whether to
-                compare with an untrained model and one trained on shuffled labels; ``top`` or
-                ``above``, what is in an explanation; ``progress``; and any setting of
-                :class:`gsat.audit.settings.AuditSettings`.
+            split: See :meth:`graphs`. (default: ``"test"``)
+            others: Further runs to compare with. (default: none)
+            sanity: Whether to compare with an untrained model and one trained on shuffled labels.
+                (default: False)
+            top: The share of edges in an explanation. (default: as the model decides)
+            above: The score above which an edge is in an explanation. (default: the same)
+            progress: Whether to show a bar on a terminal. (default: False)
+            **settings: Settings of :class:`gsat.audit.settings.AuditSettings` by name.
 
         Returns:
             The audit; ``.save("audit.html")`` writes a page.
@@ -310,7 +358,33 @@ class Run:
         Raises:
             GSATError: If the model gives no explanations, or an option is out of range.
         """
-        return audit_run(self, data, **options)
+        chosen = validated(AuditSettings, settings, owner="the audit")
+        store = self.graphs(data, split)
+        audit = audit_model(
+            self.model, store, top=top, above=above, settings=chosen, progress=progress
+        )
+        graphs = chosen_graphs(store, chosen, audit.unit)
+        more: Measures = {"steady": mean_stability(self.log)}
+        if others:
+            models = [self.model, *map(_explaining_model, others)]
+            unit = common_unit(models)
+            more |= stability([score_graphs(model, graphs, unit) for model in models])
+        if sanity:
+            more |= compare_with_untrained(self.model, self.recipe, self.dataset, graphs, progress)
+        audit = audit.adding(more)
+        count = str(audit.graphs)
+        if audit.graphs != audit.available:
+            count += f" of {audit.available}"
+        about = [self._description, f"Graphs: {count} · explanation: {audit.explanation}"]
+        if others:
+            about.append(f"Compared with {len(others)} other run{'s' if len(others) != 1 else ''}")
+        what = Path(str(data)).name if isinstance(data, str | Path) else self.recipe.data.label
+        title = f"Audit of {self.recipe.method} on {what}"
+        report = AuditReport(audit, title, tuple(about))
+        if data is None and split in ("valid", "test") and self.path is not None and self.finished:
+            kept = {"split": split, "best_epoch": self.result["best_epoch"]}
+            write_audit(self.path, {**report.as_dict(), **kept})
+        return report
 
     @property
     def last_audit(self) -> dict[str, Any] | None:
@@ -338,22 +412,116 @@ class Run:
         Raises:
             GSATError: If the model gives no explanations.
         """
-        return short_audit(self, share=share, progress=progress)
+        quick = AuditSettings.quick()
+        try:
+            graphs = chosen_graphs(self.graphs("valid"), quick, unit_of(self.model))
+        except DataError:  # no validation graphs, or none with two edges
+            return None
+        if len(graphs) < LEAST:
+            return None
+        count = affordable(self.model, graphs, share * self.result["seconds"] / PASSES)
+        if count < LEAST:
+            return None
+        settings = quick.model_copy(update={"graphs": count})
+        return self.audit(split="valid", progress=progress, **settings.model_dump())
 
-    def explain_molecules(self, data: Data | None = None, **options: Any) -> MoleculeReport:
+    def verdict(self) -> tuple[str, bool]:
+        """The verdict of the last audit, or why it can't be read, and whether the audit passed.
+
+        The text is empty without an audit.
+        """
+        try:
+            audit = self.last_audit
+        except GSATError as error:
+            return str(error), False
+        return ("", False) if audit is None else (audit_line(audit), is_faithful(audit))
+
+    def weaknesses(self) -> list[str]:
+        """Weaknesses of the model on its validation data."""
+        if not self.finished:
+            return ["the training of this model has not ended"]
+        share = None
+        if self.model.task.metric == "accuracy":
+            with suppress(GSATError, OSError):  # the data may be elsewhere
+                share = majority(self.dataset.valid.labels(self.model.task.level))
+        return model_notes(self.valid, share)
+
+    def doubts(self) -> list[str]:
+        """The evidence against the explanations: weaknesses of the model, then a bad audit."""
+        text, passed = self.verdict()
+        return [*self.weaknesses(), *([text] if text and not passed else [])]
+
+    def support(self) -> str:
+        """The verdict of an audit that the explanations passed; empty without one."""
+        text, passed = self.verdict()
+        return text if passed else ""
+
+    # -- molecules ------------------------------------------------------------------------------
+
+    def explain_molecules(
+        self,
+        data: Data | None = None,
+        *,
+        smiles: str | Sequence[str] | None = None,
+        split: str = "test",
+        target: str | None = None,
+    ) -> MoleculeReport:
         """Explain molecules by their fragments, each with a signed effect.
 
         Args:
             data: See :meth:`graphs`. (default: the run's own data)
-            options: ``smiles``, one or several, in place of ``data``; ``split``; ``target``, the
-                class or label that effects are measured on.
+            smiles: One SMILES or several, in place of ``data``. (default: none)
+            split: See :meth:`graphs`. (default: ``"test"``)
+            target: The class or label that effects are measured on. (default: the predicted one)
 
         Returns:
             The molecules; ``.save("report.html")`` writes a page of them.
-        """
-        from gsat.training import molecule_reports as reports
 
-        return reports.molecule_report(self, data, **options)
+        Raises:
+            GSATError: If the graphs are not molecules, or there is no such target.
+        """
+        if smiles is None:
+            store = self.graphs(data, split)
+        elif data is None:
+            store = read_smiles(self.model, [smiles] if isinstance(smiles, str) else smiles)
+        else:
+            raise GSATError("data and smiles both say what to explain; give one of them")
+        task = self.model.task
+        if task.level != "graph" or not store.has(SMILES):
+            raise DataError("these graphs are not molecules: they carry no SMILES")
+        explanations = self.explain(store)
+        plain = output_names(task, explanations[0].get("class_names") if explanations else None)
+        names = readable_names(plain, self.model)
+        if task.kind != "regression":
+            for explanation in explanations:
+                explanation.class_names = names
+        molecules = explain_molecules(
+            self.model,
+            store,
+            explanations,
+            target=find_target(target, plain),
+            nearest=self._training_molecules,
+        )
+        title = f"Explanations of {len(molecules)} molecule{'s' if len(molecules) != 1 else ''}"
+        if isinstance(data, str | Path):
+            title += f" of {Path(str(data)).name}"
+        elif data is None and smiles is None:
+            title += f" of the {split} set"
+        lines = []
+        if self.finished:
+            sets = (("validation", self.valid), ("test", self.test))
+            lines = [f"{name} set: {_metrics_line(metrics, 3)}" for name, metrics in sets]
+        if verdict := self.support():
+            lines.append(verdict)
+        info = ReportInfo(
+            title=title,
+            outputs=names,
+            about=[self._description, *([" · ".join(lines)] if lines else [])],
+            notes=self.doubts(),
+            regression=task.kind == "regression",
+            rejected=[] if data is None else store.meta.get("rejected", []),
+        )
+        return MoleculeReport(molecules, info, task)
 
     def patterns(self, data: Data | None = None, split: str = "test") -> PatternReport:
         """Find the fragments of molecules that recur in explanations, by predicted class.
@@ -361,23 +529,21 @@ class Run:
         Returns:
             The patterns; ``.save("patterns.html")`` writes a page of them.
         """
-        from gsat.training import molecule_reports as reports
+        report = self.explain_molecules(data, split=split)
+        groups = find_patterns(report.molecules, report.task, report.info.outputs)
+        title = report.info.title.replace("Explanations of", "Patterns in the explanations of")
+        return PatternReport(groups, report.molecules, replace(report.info, title=title))
 
-        return reports.pattern_report(self, data, split=split)
+    @cached_property
+    def _training_molecules(self) -> NearestMolecules | None:
+        """The training molecules; None if they are not here, or the data is not of molecules."""
+        try:
+            train = self.dataset.train
+            return NearestMolecules(train.texts(SMILES)) if train.has(SMILES) else None
+        except (GSATError, OSError):
+            return None
 
-    def save_scores(
-        self, path: str | Path, data: Data | None = None, split: str = "test"
-    ) -> tuple[int, int]:
-        """Write the scores of all edges of a split; see :func:`gsat.draw.write_scores_npz`.
-
-        Returns:
-            Number of graphs, and of edges.
-        """
-        store = self.graphs(data, split)
-        logits, scores = self.model.score_edges(store)
-        level = self.model.task.level
-        write_scores_npz(path, store, scores.numpy(), logits=logits.numpy(), level=level)
-        return len(store), len(scores)
+    # -- metrics --------------------------------------------------------------------------------
 
     def evaluate(
         self, data: Data | None = None, split: str = "test", *, refine: int | None = None
@@ -402,6 +568,13 @@ class Run:
     def has_truth(self, data: Data | None = None, split: str = "test") -> bool:
         """Whether the ground truth of explanations is known."""
         return self._graphs(data, split, labelled=False)[0].has("edge_truth")
+
+    @property
+    def _description(self) -> str:
+        return (
+            f"Model: {self.recipe.method} with {self.recipe.backbone.name}, trained on "
+            f"{self.recipe.data.label}, seed {self.recipe.seed}"
+        )
 
     @property
     def _folder(self) -> RunDirectory:
@@ -513,7 +686,27 @@ def load(path: str | Path, model: GSAT | None = None) -> InterpretableModel:
         _ = folder.result  # raises unless it is finished
         return Ensemble(member_folders(folder))
     weights, described = read_model(model_folder(path))
-    model.add_snapshots(described["model"].get("snapshots", 0))
-    check_config(model, described["model"], path)
-    model.r, model.input = described["model"]["r"], described.get("input")
+    trained = described["model"]
+    model.add_snapshots(trained.get("snapshots", 0))
+    ours = {**model.config, **model.config["backbone"]}
+    for key, value in {**trained, **trained["backbone"]}.items():
+        if key not in ("backbone", "r") and ours.get(key) != value:
+            raise RunError(
+                f"the model given does not fit {path}: its {key} is {ours.get(key)!r}, the run's "
+                f"{value!r}"
+            )
+    model.r, model.input = trained["r"], described.get("input")
     return fill(model, weights, path)
+
+
+def _metrics_line(metrics: dict[str, Any], digits: int) -> str:
+    shown = shown_metrics(metrics, has_truth=False).items()
+    return ", ".join(f"{name} {value:.{digits}f}" for name, value in shown if value is not None)
+
+
+def _explaining_model(other: str | Path | Run) -> InterpretableModel:
+    """The model of another run, which has to explain."""
+    model = load_any(other) if isinstance(other, str | Path) else other.model
+    if not model.explains:
+        raise GSATError(f"the method of {other} gives no explanations to compare with")
+    return model

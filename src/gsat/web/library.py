@@ -28,8 +28,7 @@ from gsat.models import InterpretableModel
 from gsat.molecules.fingerprints import NearestMolecules
 from gsat.ops import pool
 from gsat.tasks import Task
-from gsat.training.molecule_reports import molecule_report, pattern_report, spoken_names
-from gsat.training.prediction_table import read_smiles
+from gsat.training.molecules import read_smiles, readable_names
 from gsat.training.run import Run, open_run
 from gsat.training.run_audit import AUDIT, outcome_of
 from gsat.training.run_files import RunSummary, list_runs
@@ -188,7 +187,7 @@ class LoadedRun:
                 names = self.run.dataset.store.meta.get(key)
             except (GSATError, OSError):  # the files of the data set may be elsewhere
                 names = None
-        return spoken_names(output_names(self.task, names), self.model)
+        return readable_names(output_names(self.task, names), self.model)
 
     def cached(self, key: tuple[Any, ...], make: Callable[[], T], size: int) -> T:
         """Return the cached value of a key, or make it; the oldest values are evicted."""
@@ -341,7 +340,7 @@ class LoadedRun:
     def molecules(self, store: GraphStore) -> MoleculeReport:
         """Explain molecules by their fragments."""
         with COMPUTING:
-            return molecule_report(self.run, store)
+            return self.run.explain_molecules(store)
 
     def patterns(self, split: str) -> PatternReport:
         """Find fragments that recur in the explanations of a split."""
@@ -349,7 +348,7 @@ class LoadedRun:
             raise NotFoundError("there are no patterns: the graphs of this run are not molecules")
 
         def make() -> PatternReport:
-            return pattern_report(self.run, split=split)
+            return self.run.patterns(split=split)
 
         with COMPUTING:
             return self.cached(("patterns", split), make, 8 << 20)

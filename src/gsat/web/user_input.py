@@ -15,7 +15,7 @@ from gsat.core.parsing import ParseError, parse_json
 from gsat.explain.molecules import ExplainedMolecule
 from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
-from gsat.training.prediction_table import (
+from gsat.training.molecules import (
     PredictedTable,
     predict_table,
     read_like_training,

@@ -14,7 +14,6 @@ from gsat.draw.scales import DASHES, SPREADS, scale_colours
 from gsat.explanation import Explanation
 from gsat.training.members import member_recipes
 from gsat.training.recipe import describe_origin
-from gsat.training.run_audit import weaknesses
 from gsat.training.run_files import shown_metrics
 from gsat.web.charts import line_chart, mean_curves, member_logs, scatter
 from gsat.web.library import LoadedRun
@@ -87,7 +86,7 @@ def score_table(loaded: LoadedRun) -> list[dict[str, Any]]:
 def warnings(loaded: LoadedRun) -> list[str]:
     """Weaknesses of the model."""
     try:
-        return weaknesses(loaded.run)
+        return loaded.run.weaknesses()
     except (GSATError, OSError):
         return []
 
