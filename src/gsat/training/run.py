@@ -380,6 +380,8 @@ class Run:
             about.append(f"Compared with {len(others)} other run{'s' if len(others) != 1 else ''}")
         what = Path(str(data)).name if isinstance(data, str | Path) else self.recipe.data.label
         title = f"Audit of {self.recipe.method} on {what}"
+        if data is None:
+            title += f", {split} set"
         report = AuditReport(audit, title, tuple(about))
         if data is None and split in ("valid", "test") and self.path is not None and self.finished:
             kept = {"split": split, "best_epoch": self.result["best_epoch"]}
