@@ -18,8 +18,8 @@ from gsat.core.errors import DataNotFoundError
 from gsat.datasets.load import Dataset
 from gsat.gsat import GSAT
 from gsat.methods.gsat import GSATMethod
+from gsat.training.loop import make_method
 from gsat.training.recipe import Recipe, load_data, make_recipe
-from gsat.training.train_method import make_method
 
 DATASETS = ("ba2motifs", "mutag", "spmotif-0.5")
 ROUNDS = 7

@@ -22,7 +22,7 @@ from gsat.models import ModelOutput
 from gsat.training.loop import TrainOptions
 from gsat.training.recipe import Recipe, load_data, make_recipe
 from gsat.training.run_audit import shuffle_labels
-from gsat.training.train import train_recipe
+from gsat.training.train import train
 
 # Each trains in half a minute on one core; r reaches its final value in all of them.
 DATA: Final[Mapping[str, dict[str, Any]]] = {
@@ -178,5 +178,5 @@ def train_audited(model: AuditedModel, folder: Path) -> Path:
         data = shuffle_labels(data, model.seed)
     if chosen.epochs:
         options = TrainOptions(checkpoint_seconds=1e9)
-        train_recipe(recipe, path, options, data=data, kind=kind)
+        train(recipe, path, options, data=data, kind=kind)
     return path

@@ -22,11 +22,11 @@ from gsat.launch.progress import Progress
 from gsat.metrics import roc_auc, spearman
 from gsat.models import InterpretableModel
 from gsat.training.evaluation import evaluate
+from gsat.training.loop import make_method
 from gsat.training.recipe import load_data
 from gsat.training.run import load
 from gsat.training.run_audit import mean_stability
 from gsat.training.run_directory import RunDirectory, environment
-from gsat.training.train_method import make_method
 from paper.audit_models import SETTINGS, AuditedModel, audited_models, train_audited
 
 GOOD: Final = 0.95  # explanation AUC from which a model should pass

@@ -32,7 +32,7 @@ from gsat.training.loop import TrainOptions
 from gsat.training.recipe import Recipe, load_data, make_recipe
 from gsat.training.run import load
 from gsat.training.run_directory import RunDirectory, environment
-from gsat.training.train import train_recipe
+from gsat.training.train import train
 
 SEEDS: Final = (0, 1, 2)  # on one split, so that the models are also the members of an ensemble
 SNAPSHOTS: Final = 10
@@ -347,7 +347,7 @@ def measure(payload: Sequence[Any]) -> Record:
         if not (path / "result.json").is_file():
             remove_tree(path)  # of a run that was cut off
             own = default_recipe(group, data, trained, seed)
-            train_recipe(own, path, TrainOptions(checkpoint_seconds=1e9), data=loaded)
+            train(own, path, TrainOptions(checkpoint_seconds=1e9), data=loaded)
     models = [cast("GSAT", load(path)) for path in paths]
     kept = [_snapshots(model) for model in models]
     splits = {"valid": loaded.valid, "test": loaded.test}

@@ -16,7 +16,7 @@ from gsat.launch.jobs import Backend, Job, Outcome, perform
 from gsat.launch.progress import Progress
 from gsat.training import checkpoint
 from gsat.training.recipe import Recipe, make_recipe
-from gsat.training.worker import train_job
+from gsat.training.train import train_job
 
 # Selectable are the epochs 11, 12 and 13: r settles in epoch 4, two steps an epoch.
 SMALL: dict[str, Any] = {

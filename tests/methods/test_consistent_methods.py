@@ -12,8 +12,8 @@ from gsat.core.errors import GSATError
 from gsat.methods import Context
 from gsat.methods.distilled import edge_places, taught_scores
 from gsat.ops import Draws
+from gsat.training.loop import make_method
 from gsat.training.recipe import load_data, make_recipe
-from gsat.training.train_method import make_method
 
 SMALL = {"graphs": 60, "epochs": 13, "batch_size": 32, "hidden": 8, "layers": 2, "r_interval": 1}
 

@@ -26,8 +26,8 @@ from gsat.audit.verdict import OUTCOMES
 from gsat.core.errors import GSATError
 from gsat.methods.base import Context
 from gsat.ops import Draws
+from gsat.training.loop import make_method
 from gsat.training.recipe import load_data
-from gsat.training.train_method import make_method
 from paper import audit_models
 
 ROOT = Path(__file__).resolve().parents[2]

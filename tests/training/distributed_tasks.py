@@ -12,8 +12,8 @@ from gsat.graphs import GraphBatch
 from gsat.methods import Context, Method
 from gsat.methods.base import GradientSync
 from gsat.ops import Draws
+from gsat.training.loop import make_method
 from gsat.training.recipe import Recipe
-from gsat.training.train_method import make_method
 from own_data import make_graphs
 
 ROWS = np.arange(31)  # of the training set: 16 and 15 graphs

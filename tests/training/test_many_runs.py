@@ -17,12 +17,12 @@ import gsat
 from gsat.core.errors import BusyError, DiskError, GSATError, Interrupted, RunError, StopAllError
 from gsat.core.writing import disk_errors
 from gsat.launch import local, pool
-from gsat.training import many_runs, worker
+from gsat.training import many_runs
 from gsat.training.many_runs import train_each, train_seeds
 from gsat.training.recipe import Recipe, from_tables
 from gsat.training.results import read_records
 from gsat.training.run_directory import RunDirectory
-from gsat.training.worker import is_everywhere, train_job
+from gsat.training.train import is_everywhere, train_job
 from training_harness import differing, epochs_logged, one_line, outcome, small_recipe, stopping
 
 
@@ -211,13 +211,13 @@ def test_a_run_that_another_process_has_just_begun_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was not there when this process looked, and is when it wants to make it."""
-    recipe, real = small_recipe(0, epochs=1), worker.train_recipe
+    recipe, real = small_recipe(0, epochs=1), train_module.train
 
     def late(*args: Any, **how: Any) -> Any:
         RunDirectory.create(tmp_path / "run", recipe)
         return real(*args, **how)
 
-    monkeypatch.setattr(worker, "train_recipe", late)
+    monkeypatch.setattr(train_module, "train", late)
     ended = train_each({"run": recipe}, tmp_path)
     assert list(ended.results) == ["run"]
     assert ended.failures == {}

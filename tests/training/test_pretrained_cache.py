@@ -15,11 +15,11 @@ import gsat
 from gsat.core.errors import RunError
 from gsat.methods.erm import ERMMethod
 from gsat.training import checkpoint, pretrained_cache, run_directory
+from gsat.training.loop import make_method
 from gsat.training.many_runs import train_each
 from gsat.training.pretrained_cache import pretrained_entry
 from gsat.training.recipe import Recipe, load_data, make_recipe
 from gsat.training.run_directory import RunDirectory
-from gsat.training.train_method import make_method
 from training_harness import (
     differing,
     epochs_logged,

@@ -23,9 +23,9 @@ from gsat.methods import METHODS
 from gsat.methods.base import GradientSync
 from gsat.ops import Draws
 from gsat.study.records import Records
+from gsat.training.loop import make_method
 from gsat.training.recipe import load_data
 from gsat.training.results import read_records, record_once
-from gsat.training.train_method import make_method
 from training_harness import SMALL, differing, epochs_logged, outcome, small_recipe
 
 TESTS = Path(__file__).resolve().parent.parent

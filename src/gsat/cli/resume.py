@@ -45,10 +45,10 @@ def resume(
 
     A finished run is only shown.
     """
+    from gsat.training import train as training
     from gsat.training.loop import TrainOptions
     from gsat.training.process_group import join_processes
     from gsat.training.run_directory import RunDirectory
-    from gsat.training.train import resume_run
 
     load_part(method)
     load_part(backbone)
@@ -68,6 +68,6 @@ def resume(
                 done=done,
                 group=processes,
             )
-            finished = resume_run(run, options)
+            finished = training.resume(run, options)
         if processes.is_main:
             print_ending(finished, run, json_, audit, quiet)

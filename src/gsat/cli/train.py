@@ -84,12 +84,12 @@ def train(
     Data sets of the paper use the paper's settings.
     """
     set_threads(threads)
+    from gsat.training import train as training
     from gsat.training.loop import TrainOptions
     from gsat.training.process_group import join_processes
     from gsat.training.recipe import make_recipe
     from gsat.training.results import read_runs, record_once
     from gsat.training.run_files import new_run_folder
-    from gsat.training.train import train_recipe
 
     parts = {"backbone": load_part(backbone), "method": load_part(method)}
     settings = [
@@ -134,7 +134,7 @@ def train(
             options = TrainOptions(
                 device=device, progress=not quiet, jobs=jobs, done=done, group=processes
             )
-            run = train_recipe(chosen, folder, options, data=data)
+            run = training.train(chosen, folder, options, data=data)
         if processes.is_main:
             if record:
                 record_once(record, run.record())

@@ -31,6 +31,7 @@ from gsat.study.grids import (
 )
 from gsat.study.toml_edit import change_settings
 from gsat.study.tune_audit import as_accurate, audit_points, most_faithful
+from gsat.training.loop import make_method
 from gsat.training.many_runs import train_each
 from gsat.training.recipe import (
     Recipe,
@@ -43,7 +44,6 @@ from gsat.training.recipe import (
 from gsat.training.results import read_records, results_version, summarise
 from gsat.training.run_directory import RunDirectory, environment, run_name
 from gsat.training.run_files import run_label
-from gsat.training.train_method import make_method
 
 # A tuning with the same values of these keys is recorded only once.
 _IDENTITY = (

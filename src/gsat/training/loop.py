@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,20 +20,23 @@ from torch import Tensor
 
 from gsat.core.errors import CheckpointError, DataError, Interrupted, RunError, shown
 from gsat.core.parsing import check_model
-from gsat.core.writing import disk_errors
+from gsat.core.writing import disk_errors, write_text
 from gsat.datasets.load import Dataset
+from gsat.datasets.molecule_tables import input_of
 from gsat.graphs import GraphBatch
 from gsat.launch.interrupts import StopRequest
 from gsat.launch.progress import Progress
-from gsat.methods import Context, Method, Phase
-from gsat.models import ModelOutput
+from gsat.methods import METHODS, Context, Method, Phase
+from gsat.models import BACKBONES, Backbone, ModelOutput
+from gsat.models.weights import outline
 from gsat.ops import Draws, keep_freed_memory, return_freed_memory
 from gsat.tasks import Task
 from gsat.training import checkpoint
 from gsat.training.checkpoint import State, Tensors
 from gsat.training.evaluation import hops_of, measure
-from gsat.training.pretrained_cache import PretrainedEntry
+from gsat.training.pretrained_cache import PretrainedEntry, pretrained_entry
 from gsat.training.process_group import ProcessGroup, resume_command
+from gsat.training.recipe import Recipe
 from gsat.training.run_directory import RunDirectory
 from gsat.training.run_schemas import LoopValues
 from gsat.training.selection import (
@@ -46,6 +49,7 @@ from gsat.training.selection import (
     more_stable,
 )
 
+REJECTED = "rejected.csv"  # in a run directory: the rows of a table that were not used
 CHECKPOINT_SECONDS = 30.0  # minimum time between checkpoints, which are written between epochs
 
 Rows = NDArray[np.int64]
@@ -423,3 +427,84 @@ def breakdown(epoch: int, what: str) -> RunError:
         f"training broke down in epoch {epoch}: {what}; lower the learning rate (training.lr) or "
         f"check the features for NaN"
     )
+
+
+# -- a method and its run directory ---------------------------------------------------------------
+
+
+def make_method(recipe: Recipe, data: Dataset, kind: type[Method] | None = None) -> Method:
+    """Make the method of a recipe, or one of another class, on a new backbone for the data."""
+    settings = recipe.backbone.model_dump(exclude_none=True)
+    network = BACKBONES[settings.pop("name")]
+
+    def build() -> Backbone:
+        return network.for_data(data, seed=recipe.seed, **settings)
+
+    outline(build)  # first without memory: a recipe may ask for any size
+    backbone = build()
+    kind = METHODS[recipe.method] if kind is None else kind
+    method = kind.create(backbone, recipe.settings, recipe.training, recipe.seed)
+    method.prepare(data)
+    return method
+
+
+def train_method(
+    method: Method,
+    data: Dataset,
+    recipe: Recipe,
+    run: RunDirectory | None,
+    options: TrainOptions,
+    *,
+    resuming: bool = False,
+    save_start: bool = False,
+) -> dict[str, Any]:
+    """Train a method, in its run directory if there is one; returns the result."""
+    group, pretrained = options.group, None
+    method.model.input = input_of(data.store)
+    if run and not resuming and data.rejected and group.is_main:
+        write_text(run.path / REJECTED, data.rejected.to_csv())
+    with group.share_errors():
+        # A run may be resumed on another device: only pretraining on the CPU is shared.
+        if options.pretrained_cache and run and group.size == 1 and options.device == "cpu":
+            cache = options.pretrained_cache
+            pretrained = pretrained_entry(cache, run, recipe, method, data.hash)
+    with ExitStack() as locks:
+        with group.share_errors():
+            loop = Loop(
+                method,
+                data,
+                batch_size=recipe.training.batch_size,
+                seed=recipe.seed,
+                run=run,
+                options=options,
+                pretrained=pretrained,
+                label=f"{recipe.data.label} seed {recipe.seed}",
+            )
+            if loop.run:
+                locks.enter_context(loop.run.locked())
+            problems = loop.resume() if resuming else []
+            if save_start and run is not None:
+                loop.save_start()
+        group.check_same(
+            "the recipe, the data or the checkpoint", [recipe.hash(), data.hash, loop.done]
+        )
+        if resuming:  # all processes have read the checkpoint by now
+            if options.warn and group.is_main:
+                for problem in problems:
+                    options.warn(f"{problem}; resuming from the checkpoint before it")
+            with group.share_errors():
+                loop.clean()
+        result = {
+            "dataset": recipe.data.name,
+            "method": recipe.method,
+            "backbone": recipe.backbone.name,
+            "seed": recipe.seed,
+            **loop.train(),
+            "matches_paper": data.matches_paper,
+            "recipe_hash": recipe.hash(),
+            "data_hash": data.hash,
+            "results_version": method.model.backbone.results_version,
+        }
+        if loop.run:
+            loop.run.write_result(result)
+    return result

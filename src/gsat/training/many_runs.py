@@ -25,7 +25,7 @@ from gsat.training.results import record_once
 from gsat.training.run_directory import RunDirectory
 
 BackendName = Literal["local", "ray"]
-_TRAIN_JOB = "gsat.training.worker.train_job"
+_TRAIN_JOB = "gsat.training.train.train_job"
 
 # Seconds that the workers of a killed command, or of a lost node, may take to end and to leave
 # their run directories.
@@ -78,7 +78,7 @@ def train_each(
     tasks = {}
     for name, recipe in _complete(runs).items():
         out = Path(folder).absolute() / name
-        check_same_recipe(out, recipe)
+        RunDirectory(out).check_same_recipe(recipe)
         tasks[name] = Job(
             _TRAIN_JOB,
             {
@@ -122,12 +122,6 @@ def pretrained_backbone(recipe: Recipe) -> str:
         return ""
     tables = recipe.tables()
     return checksum([tables["data"], tables["backbone"], recipe.seed, recipe.split_seed])
-
-
-def check_same_recipe(out: Path, recipe: Recipe) -> None:
-    """Raise if a folder holds a run with another recipe."""
-    if RunDirectory(out).is_run() and RunDirectory(out).recipe != recipe:
-        raise RunError(f"{out} holds a run with another recipe; choose another folder")
 
 
 def _complete(runs: Mapping[str, Recipe]) -> dict[str, Recipe]:

@@ -38,6 +38,18 @@ def member_folders(run: RunDirectory) -> list[Path]:
     return [run.path / MEMBERS / name for name in member_recipes(run.recipe)]
 
 
+def find_members(recipe: Recipe, folder: Path) -> list[Path]:
+    """Runs in a folder, named by :func:`run_name`, that an ensemble may copy as its members."""
+    if recipe.members is None:
+        return []
+    return [
+        path
+        for member in member_recipes(recipe).values()
+        for path in sorted(folder.glob(f"*-{member.hash()}-*/seed-{member.seed}"))
+        if RunDirectory(path).is_run()
+    ]
+
+
 def copy_members(
     runs: Sequence[Path], recipes: Mapping[str, Recipe], folder: Path, data_hash: str
 ) -> None:

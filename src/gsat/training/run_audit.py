@@ -21,10 +21,9 @@ from gsat.graphs import GraphStore
 from gsat.models import InterpretableModel
 from gsat.models.wrapping.settings import WrappedSettings
 from gsat.ops import Draws
-from gsat.training.loop import TrainOptions
+from gsat.training.loop import TrainOptions, make_method, train_method
 from gsat.training.recipe import Recipe, from_tables
 from gsat.training.run_schemas import AuditFile
-from gsat.training.train_method import make_method, train_method
 
 AUDIT: Final = "audit.json"
 LAST_EPOCHS: Final = 10  # over which score stability is averaged

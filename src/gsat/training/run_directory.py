@@ -122,6 +122,11 @@ class RunDirectory:
                 "as a new run"
             )
 
+    def check_same_recipe(self, recipe: Recipe) -> None:
+        """Raise if the directory holds a run with another recipe."""
+        if self.is_run() and self.recipe != recipe:
+            raise RunError(f"{self.path} holds a run with another recipe; choose another folder")
+
     def _read_json(self, name: str, model: type[FileModel]) -> dict[str, Any]:
         return read_json(self.path / name, model, error=RunError)
 
