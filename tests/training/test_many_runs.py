@@ -18,6 +18,7 @@ from gsat.core.errors import BusyError, DiskError, GSATError, Interrupted, RunEr
 from gsat.core.writing import disk_errors
 from gsat.launch import local, pool
 from gsat.training import many_runs
+from gsat.training import train as train_module
 from gsat.training.many_runs import train_each, train_seeds
 from gsat.training.recipe import Recipe, from_tables
 from gsat.training.results import read_records
