@@ -22,7 +22,7 @@ from gsat.study.render import (
 )
 from gsat.study.study import PREDICTION, find_study, shipped_studies
 from gsat.study.table import Cell, Section, measure, row_name
-from gsat.training.settings_reference import describe_settings
+from gsat.training.recipe import describe_settings
 from paper.other_runs import other_runs_table
 from paper.reproduction import count_verdicts, strict_count
 

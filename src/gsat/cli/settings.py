@@ -20,7 +20,7 @@ def settings(
     json_: Json = False,
 ) -> None:
     """List the settings that --set changes, with default, range and meaning."""
-    from gsat.training.settings_reference import describe_settings
+    from gsat.training.recipe import describe_settings
 
     described = describe_settings(name)
     if json_:
