@@ -42,7 +42,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Any:
     valid = gsat.load_dataset("ba2motifs", graphs=60).splits["valid"]
 
     def make(accuracies: list[float]) -> None:
-        def evaluate(store: Any, *_: Any) -> dict[str, Any]:
+        def evaluate(store: Any, *_: Any, **__: Any) -> dict[str, Any]:
             if not np.array_equal(store.index, valid):
                 return {"loss": 1.0, "accuracy": 0.0}
             return {"loss": 1.0, "accuracy": left.pop(0) if left else 0.0}

@@ -48,7 +48,7 @@ def play(monkeypatch: pytest.MonkeyPatch, run_path: Path) -> Callable[..., dict[
         at = [-1]
         tested: list[int] = []
 
-        def evaluate(store: GraphStore, *_: Any) -> dict[str, Any]:
+        def evaluate(store: GraphStore, *_: Any, **__: Any) -> dict[str, Any]:
             if np.array_equal(store.index, test):
                 tested.append(at[0])
                 return {"loss": 0.5, "accuracy": at[0] / 1000}

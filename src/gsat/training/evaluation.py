@@ -18,7 +18,6 @@ from gsat.graphs.build import ranges
 from gsat.graphs.subgraph import k_hop_edges
 from gsat.metric_names import ATOM_METRICS, EXPLANATION_METRICS
 from gsat.models import InterpretableModel, ModelOutput
-from gsat.tasks import Task
 
 _PAIRS = 1 << 24  # pairs of a node and an edge in one piece
 
@@ -27,21 +26,21 @@ Score = Callable[[GraphBatch], tuple[ModelOutput, dict[str, Tensor]]]
 
 def measure(
     store: GraphStore,
-    task: Task,
+    model: InterpretableModel,
     score: Score,
     batch_size: int,
-    hops: int | None = None,
-    explains: bool = True,
-    on: str = "edge",  # what the model attends to
+    *,
+    explains: bool,
     on_scores: Callable[[NDArray[Any]], None] | None = None,
 ) -> dict[str, Any]:
     """Compute all metrics of a split, as fractions by name, and the losses.
 
-    ``score`` returns the output for a batch, and the losses to average over batches. ``hops`` is
-    needed at node level. ``on_scores`` is called with the edge scores, if the model explains.
+    ``score`` returns the output for a batch, and the losses to average over batches. ``on_scores``
+    is called with the edge scores, if the model explains.
     """
     if not len(store):
         raise DataError("the split has no graphs to evaluate")
+    task = model.task
     y = torch.from_numpy(store.labels(task.level))
     task.check_labels(y)
     logits, weights, nodes, losses = [], [], [], []
@@ -52,7 +51,8 @@ def measure(
         weights.append(output.edge_weight.cpu())
         if atoms:
             p, weight = output.probability, output.edge_weight
-            nodes.append((p if on == "node" else mean_at_nodes(weight, batch)).reshape(-1).cpu())
+            at_nodes = p if model.on == "node" else mean_at_nodes(weight, batch)
+            nodes.append(at_nodes.reshape(-1).cpu())
         losses.append({name: float(value) for name, value in parts.items()})
     for name, found in (("predictions", logits), ("edge scores", weights)):
         if not all(bool(part.isfinite().all()) for part in found):
@@ -71,8 +71,7 @@ def measure(
     if not explains:
         out.update(dict.fromkeys(EXPLANATION_METRICS))
     elif task.level == "node":
-        assert hops is not None
-        out.update(node_explanation_metrics(store, edge_scores, hops))
+        out.update(node_explanation_metrics(store, edge_scores, model.hops))
     else:
         out.update(explanation_metrics(store, edge_scores))
     if atoms:
@@ -111,13 +110,20 @@ def _annotated_atoms(
     store: GraphStore, scores: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
     """Scores and signs of the nodes of annotated graphs, ``[N']``, and their first nodes."""
-    view = store
-    if store.has("annotated"):
-        used = store.per_graph("annotated").astype(bool)
-        scores, view = scores[np.repeat(used, store.node_counts)], store.select(used)
+    view, scores = _annotated(store, scores, store.node_counts)
     nodes = ranges(view.arrays["node_ptr"][view.index], view.node_counts)
     ptr = np.concatenate([[0], np.cumsum(view.node_counts)])
     return scores, np.asarray(view.arrays["node_sign"][nodes]), ptr
+
+
+def _annotated(
+    store: GraphStore, scores: NDArray[Any], counts: NDArray[Any]
+) -> tuple[GraphStore, NDArray[Any]]:
+    """The annotated graphs of a store, and their scores; ``counts`` are the scores per graph."""
+    if not store.has("annotated"):
+        return store, scores
+    used = store.per_graph("annotated").astype(bool)
+    return store.select(used), scores[np.repeat(used, counts)]
 
 
 def node_explanation_metrics(
@@ -155,14 +161,8 @@ def explanation_metrics(store: GraphStore, scores: NDArray[Any]) -> dict[str, fl
     """
     if not store.has("edge_truth"):
         return dict.fromkeys(EXPLANATION_METRICS)
-    counts = store.edge_counts
-    used = store.per_graph("annotated").astype(bool) if store.has("annotated") else None
-    view = store
-    if used is not None and not used.all():
-        scores = scores[np.repeat(used, counts)]
-        view = store.select(used)
-        counts = counts[used]
-    return _explanation(scores, view.arrays["edge_truth"][_edges(view)], counts)
+    view, scores = _annotated(store, scores, store.edge_counts)
+    return _explanation(scores, view.arrays["edge_truth"][_edges(view)], view.edge_counts)
 
 
 def _explanation(
@@ -207,15 +207,9 @@ def evaluate(
     model.check_fits(store)
     with model.evaluating():
         try:
-            hops, explains = hops_of(model), model.explains
-            return measure(store, model.task, score, batch_size, hops, explains, model.on)
+            return measure(store, model, score, batch_size, explains=model.explains)
         except FloatingPointError as error:
             raise DataError(f"the model's {error}; check the features for NaN") from None
-
-
-def hops_of(model: InterpretableModel) -> int | None:
-    """How many layers a node's prediction depends on; None at graph level."""
-    return model.hops if model.task.level == "node" else None
 
 
 def _edges(store: GraphStore) -> NDArray[np.int64]:

@@ -33,7 +33,7 @@ from gsat.ops import Draws, keep_freed_memory, return_freed_memory
 from gsat.tasks import Task
 from gsat.training import checkpoint
 from gsat.training.checkpoint import State, Tensors
-from gsat.training.evaluation import hops_of, measure
+from gsat.training.evaluation import measure
 from gsat.training.pretrained_cache import PretrainedEntry, pretrained_entry
 from gsat.training.process_group import ProcessGroup, resume_command
 from gsat.training.recipe import Recipe
@@ -301,8 +301,9 @@ class Loop:
             store, model = self.splits[split], self.method.model
             try:
                 see = self._stability.see if split == "valid" else None
-                how = (self.batch_size, hops_of(model), explains, model.on, see)
-                return measure(store, model.task, score, *how)
+                return measure(
+                    store, model, score, self.batch_size, explains=explains, on_scores=see
+                )
             except FloatingPointError as error:
                 raise breakdown(context.epoch, f"{split} {error}") from None
 
