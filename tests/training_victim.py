@@ -4,8 +4,7 @@ A request is a JSON line: ``tables`` (the recipe), ``out``, ``checkpoint_seconds
     kill: [event, name, count]: SIGKILL just before the count-th such operation on such a file,
         with the file half-written if it was about to be written;
     kill_after: SIGKILL just before the n-th operation of any kind in ``out``;
-    interrupt: [epoch, times]: Ctrl-C, so often, in a step of that epoch;
-    largest: [epoch, bytes]: from that epoch on no file may grow beyond so many bytes.
+    interrupt: [epoch, times]: Ctrl-C, so often, in a step of that epoch.
 The answer is a JSON line: ``killed`` (the signal, or null), ``error`` (kind and message, or null),
 ``operations`` (how many there were), ``handler`` (whether Ctrl-C is handled as before).
 """
@@ -14,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -65,9 +63,6 @@ def befall(request: dict[str, Any]) -> dict[str, Any]:
     if "interrupt" in request:
         epoch, times = request["interrupt"]
         at_epoch(epoch, lambda: [signal.raise_signal(signal.SIGINT) for _ in range(times)])
-    if "largest" in request:
-        epoch, size = request["largest"]
-        at_epoch(epoch, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
     handler = signal.getsignal(signal.SIGINT)
     answer: dict[str, Any] = {"error": None}
     try:

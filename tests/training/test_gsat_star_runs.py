@@ -1,10 +1,7 @@
-"""GSAT*: what fine-tuning starts from, what is reported of it, and that a kill does not matter."""
+"""GSAT*: the epoch that fine-tuning starts from, and what is reported of pre-training."""
 
 from __future__ import annotations
 
-import functools
-import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +18,6 @@ from gsat.tasks import Task
 from gsat.training.checkpoint import Tensors
 from gsat.training.evaluation import evaluate
 from gsat.training.recipe import Recipe, load_data, make_recipe
-from training_harness import Victim, differing, outcome
 
 PRETRAIN, EPOCHS = 5, 13
 
@@ -32,19 +28,6 @@ def recipe(ckpt: str = "last", **settings: Any) -> Recipe:
         "r_interval": 1, "pretrain_epochs": PRETRAIN, "pretrain_ckpt": ckpt, "lr": 0.02,
     }  # fmt: skip
     return make_recipe("ba2motifs", method="gsat-star", settings={**chosen, **settings})
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """``whole(ckpt)``: an uninterrupted run."""
-
-    @functools.cache
-    def run(ckpt: str) -> Path:
-        out = tmp_path_factory.mktemp(ckpt) / "run"
-        gsat.train(recipe(ckpt), out)
-        return out
-
-    return run
 
 
 @pytest.mark.parametrize("ckpt", ["last", "best"])
@@ -132,17 +115,6 @@ def test_the_first_phase_may_have_its_own_rate_or_share_the_others() -> None:
     backbone = gsat.GIN.for_data(load_data(shared), hidden=8)
     star = GSATStarMethod.create(backbone, shared.settings, shared.training, seed=0)
     assert [phase.epochs for phase in star.phases()] == [7, 7]
-
-
-@pytest.mark.medium
-@pytest.mark.parametrize("moment", [f"epoch-{PRETRAIN}/.state", f"epoch-{PRETRAIN + 1}/.state"])
-def test_killed_at_the_border_of_the_phases(
-    moment: str, victim: Victim, run_path: Path, whole: Callable[[str], Path]
-) -> None:
-    answer = victim.train(recipe("best"), run_path, kill=("open", moment, 1))
-    assert answer["killed"] == signal.SIGKILL
-    gsat.resume(run_path)
-    assert differing(outcome(run_path), outcome(whole("best"))) == []
 
 
 def test_the_best_pretrained_epoch_of_an_error_is_the_lowest() -> None:

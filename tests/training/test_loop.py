@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,32 +16,44 @@ import gsat
 import gsat.training.loop
 from gsat.core.errors import RunError
 from gsat.graphs import GraphStore
-from gsat.methods import METHODS
+from gsat.methods import METHODS, Phase
 from gsat.methods.gsat import GSATMethod
-from gsat.training.checkpoint import read
 from gsat.training.evaluation import evaluate
 from gsat.training.recipe import load_data
-from training_harness import (
-    SMALL,
-    differing,
-    epochs_logged,
-    outcome,
-    small_recipe,
-    stopping,
-)
-from training_toy import LastToy, Toy
+from training_harness import SMALL, epochs_logged, small_recipe
+from training_toy import Toy
+
+
+class Impatient(Toy):
+    """A method whose second phase ends after three epochs without a better one."""
+
+    name = "impatient"
+
+    def phases(self) -> tuple[Phase, ...]:
+        warm = self.settings.warm_epochs  # type: ignore[attr-defined]
+        return (
+            Phase("warm", warm, selectable_from=0),
+            Phase("play", self.training.epochs - warm, patience=3),
+        )
+
+    def finish_phase(self, context: Any, measure: Any) -> None:
+        self.begun.append(f"end of {context.phase} after {context.epoch}")
+
+    def report(self) -> dict[str, Any]:
+        return {"begun": self.begun}
 
 
 @pytest.fixture
 def play(monkeypatch: pytest.MonkeyPatch, run_path: Path) -> Callable[..., dict[str, Any]]:
     """``play(epochs, {epoch: (metric, loss)})``: train with validation metrics made up.
 
-    The answer is the result, with the lines of the log and how often the test set was looked at.
+    Returns the result, the lines of the log and the epochs that the test set was evaluated after.
     """
 
     def run(
         epochs: int, validation: dict[int, tuple[float | None, float]], **settings: Any
     ) -> dict[str, Any]:
+        monkeypatch.setitem(METHODS, Impatient.name, Impatient)
         recipe = small_recipe(epochs=epochs, **settings)
         test = load_data(recipe).splits["test"]
         at = [-1]
@@ -275,27 +286,8 @@ def test_features_that_are_not_numbers_stop_the_run() -> None:
 # -- methods of several phases --------------------------------------------------------------------
 
 
-@pytest.fixture
-def toys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, Toy.name, Toy)
-    monkeypatch.setitem(METHODS, LastToy.name, LastToy)
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, bytes]]:
-    """``whole(method)``: what an uninterrupted run of a toy leaves."""
-
-    @functools.cache
-    def run(method: str) -> dict[str, bytes]:
-        out = tmp_path_factory.mktemp("whole") / "run"
-        gsat.train(small_recipe(method=method, epochs=8), out)
-        return outcome(out)
-
-    return run
-
-
-@pytest.mark.usefixtures("toys")
 def test_phases_follow_each_other(run_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, Toy.name, Toy)
     made: list[Toy] = []
     create = Toy.create.__func__  # type: ignore[attr-defined]
 
@@ -319,19 +311,27 @@ def test_phases_follow_each_other(run_path: Path, monkeypatch: pytest.MonkeyPatc
     assert run.result["best_epoch"] >= 4
 
 
-@pytest.mark.usefixtures("toys")
 @pytest.mark.parametrize(
-    ("method", "epochs"), [("toy", 1), ("toy", 3), ("toy", 7), ("toy-last", 4)]
+    ("accuracies", "best", "epochs"),
+    [
+        # Three warm epochs; the second phase has at least three of its own.
+        ([0.9], 0, 6),
+        ([0.3, 0.3, 0.3, 0.4], 3, 7),
+        ([0.3, 0.3, 0.3, 0.4, 0.3, 0.3, 0.5, 0.5], 6, 10),
+        ([0.3 + 0.01 * epoch for epoch in range(12)], 11, 12),
+    ],
 )
-def test_a_method_of_two_phases_resumes_exactly(
-    method: str, epochs: int, run_path: Path, whole: Callable[[str], dict[str, bytes]]
+def test_a_phase_ends_when_no_epoch_is_better_for_long(
+    accuracies: list[float], best: int, epochs: int, play: Any, run_path: Path
 ) -> None:
-    """Stopped in the first phase, between the phases, and in the second."""
-    recipe = small_recipe(method=method, epochs=8)
-    with stopping(epochs + 1), pytest.raises(KeyboardInterrupt):
-        gsat.train(recipe, run_path, checkpoint_seconds=0)
-    state, _ = read(run_path / "ckpt")
-    assert state.epoch == epochs
-    assert state.values["method"]["steps"] == 2 * epochs
-    gsat.resume(run_path)
-    assert differing(outcome(run_path), whole(method)) == []
+    validation = {epoch: (accuracy, 1.0) for epoch, accuracy in enumerate(accuracies)}
+    played = play(12, validation, method="impatient")
+    assert (played["best_epoch"], played["epochs"], len(played["lines"])) == (best, epochs, epochs)
+    assert played["begun"] == [
+        "warm", "end of warm after 2", "play", f"end of play after {epochs - 4}"
+    ]  # fmt: skip
+    # Killed after the last checkpoint and before the result was written: nothing is trained.
+    (run_path / "result.json").unlink()
+    again = gsat.resume(run_path).result
+    assert epochs_logged(run_path) == played["lines"]
+    assert all(again[key] == played[key] for key in ("best_epoch", "epochs", "valid", "test"))

@@ -28,12 +28,14 @@ def recipe(name: str, **more: Any) -> Recipe:
     return make_recipe(name, settings={**SETTINGS, **more})
 
 
-def trained(data: Dataset, **settings: Any) -> tuple[GSATMethod, dict[str, Any]]:
+def trained(
+    data: Dataset, loop: type[Loop] = Loop, **settings: Any
+) -> tuple[GSATMethod, dict[str, Any]]:
     """Train a small GSAT on any data set, in memory."""
     backbone = gsat.GIN.for_data(data, hidden=8, layers=2)
-    training = TrainingSettings(epochs=14, **settings)
+    training = TrainingSettings(**{"epochs": 14, **settings})
     method = GSATMethod.create(backbone, GSATSettings(r_interval=1), training, 0)
-    return method, Loop(method, data, batch_size=32, seed=0).train()
+    return method, loop(method, data, batch_size=32, seed=0).train()
 
 
 # -- nodes ---------------------------------------------------------------------------------------
@@ -97,20 +99,11 @@ def test_only_training_nodes_are_learnt_from(nodes: Any) -> None:
             arrays["node_y"][data.splits[changed]] = 1 - arrays["node_y"][data.splits[changed]]
         store = gsat.GraphStore(arrays, data.store.meta)
         other = Dataset(data.name, store, data.task, data.splits)
-        method = trained_until_the_end(other)
+        method, _ = trained(other, epochs=3)  # too few to choose one: the last is kept
         weights.append(torch.cat([w.flatten() for w in method.model.parameters()]).detach())
     assert torch.equal(weights[0], weights[1])
     assert torch.equal(weights[0], weights[2])
     assert not torch.equal(weights[0], weights[3])
-
-
-def trained_until_the_end(data: Dataset) -> GSATMethod:
-    """No epoch is chosen, so that the weights are those of the last one."""
-    backbone = gsat.GIN.for_data(data, hidden=8, layers=2)
-    training = TrainingSettings(epochs=3)
-    method = GSATMethod.create(backbone, GSATSettings(), training, 0)
-    Loop(method, data, batch_size=1, seed=0).train()
-    return method
 
 
 # -- numbers -------------------------------------------------------------------------------------
@@ -140,10 +133,7 @@ def test_the_best_epoch_is_the_one_that_errs_least(metric: Any, best: Any) -> No
             return super()._choose(new)
 
     data = Dataset(data.name, data.store, task, data.splits)
-    backbone = gsat.GIN.for_data(data, hidden=8, layers=2)
-    training = TrainingSettings(epochs=20, lr=0.01)
-    method = GSATMethod.create(backbone, GSATSettings(r_interval=1), training, 0)
-    result = Recording(method, data, batch_size=32, seed=0).train()
+    _, result = trained(data, Recording, epochs=20, lr=0.01)
     assert len(set(seen)) > 5
     assert result["valid"][metric] == best(seen)
     assert {"r2", "mae"} <= result["test"].keys()

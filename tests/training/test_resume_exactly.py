@@ -1,4 +1,4 @@
-"""Every method resumes to the same bytes, from whichever phase it was stopped in."""
+"""Every method resumes to the same bytes, in whichever phase it was stopped."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import torch
 
 import gsat
 from gsat.datasets.load import Dataset, load_dataset
+from gsat.methods import METHODS
 from gsat.training.checkpoint import read
 from gsat.training.recipe import make_recipe
 from own_data import make_graphs
 from training_harness import differing, outcome, stopping
+from training_toy import LastToy, Toy
 
 SMALL: dict[str, Any] = {"graphs": 60, "batch_size": 32, "hidden": 8, "layers": 2}
 EXPLAINED = {**SMALL, "epochs": 4, "training.lr": 0.02}  # before four epochs of explaining
@@ -22,6 +24,11 @@ STAR = {
 }  # fmt: skip
 SPMOTIF = {"train_per_class": 30, "batch_size": 32, "hidden": 8, "epochs": 4}
 NODES = {"epochs": 14, "hidden": 8, "layers": 2, "r_interval": 1}
+KEPT = {
+    **SMALL, "epochs": 14, "layers": 1, "r_interval": 1, "snapshots": 2, "selection": "stable",
+    "batch_norm": "recalibrated",
+}  # fmt: skip
+TOY = {**SMALL, "epochs": 8, "layers": 1}
 
 # Data set, method, backbone, settings, and the numbers of epochs after which it is stopped: in the
 # first phase, between the phases, in the second.
@@ -42,11 +49,18 @@ CASES: dict[str, tuple[str, str, str, dict[str, Any], tuple[int, ...]]] = {
     "nodes": ("tree-cycles", "gsat", "gin", {**NODES, "motifs": 12}, (7,)),
     "numbers of nodes": ("motif-count", "gsat", "gin", {**NODES, "graphs": 40, "level": "node"},
                          (7,)),
+    "snapshots": ("ba2motifs", "gsat", "gin", KEPT, (11, 12, 13)),
+    "toy": ("ba2motifs", "toy", "gin", TOY, (1, 3, 7)),
+    "toy, last epoch": ("ba2motifs", "toy-last", "gin", TOY, (4,)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_resumed_run_equals_the_uninterrupted_one(case: str, tmp_path: Path) -> None:
+def test_a_resumed_run_equals_the_uninterrupted_one(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for toy in (Toy, LastToy):
+        monkeypatch.setitem(METHODS, toy.name, toy)
     data, method, backbone, settings, stops = CASES[case]
     recipe = make_recipe(data, method=method, backbone=backbone, settings=settings)
     gsat.train(recipe, tmp_path / "whole")

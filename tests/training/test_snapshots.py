@@ -17,10 +17,8 @@ from gsat.tasks import Task
 from gsat.training import checkpoint
 from gsat.training.selection import Best, ScoreStability, Snapshots, more_stable, noise
 from training_harness import (
-    differing,
     epochs_logged,
     forget_recipe,
-    outcome,
     small_recipe,
     stopping,
 )
@@ -53,18 +51,6 @@ def test_predictions_are_those_of_the_best_epoch(run_path: Path, tmp_path: Path)
     assert torch.equal(kept.predict().logits, plain.predict().logits)
     scores = [run.model.score_edges(run.graphs())[1] for run in (kept, plain)]
     assert not torch.equal(*scores)
-
-
-@pytest.mark.parametrize("epochs", [12, 13, 14])
-def test_a_resumed_run_is_the_uninterrupted_one(
-    epochs: int, run_path: Path, tmp_path: Path
-) -> None:
-    recipe = small_recipe(**KEPT, selection="stable", batch_norm="recalibrated")
-    gsat.train(recipe, tmp_path / "whole", checkpoint_seconds=0)
-    with stopping(epochs), pytest.raises(KeyboardInterrupt):
-        gsat.train(recipe, run_path, checkpoint_seconds=0)
-    gsat.resume(run_path, checkpoint_seconds=0)
-    assert differing(outcome(tmp_path / "whole"), outcome(run_path)) == []
 
 
 def test_disk_is_bounded(run_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""kill -9 at any moment, Ctrl-C, a full disk: what is left can be resumed, to the same bytes.
+"""kill -9 at any moment, and Ctrl-C: what is left can be resumed, to the same bytes.
 
 The runs are real processes. They are killed just before a file operation, with the file at hand
 half-written, so every kind of moment is met and not only the likely ones.
@@ -6,8 +6,6 @@ half-written, so every kind of moment is met and not only the likely ones.
 
 from __future__ import annotations
 
-import errno
-import os
 import random
 import signal
 import subprocess
@@ -152,33 +150,4 @@ def test_the_command_stops_on_a_signal_and_says_how_to_resume(
     assert line.startswith("gsat: stopped after epoch ")
     assert line.endswith(f"resume with: gsat resume {run_path}")
     assert 2 <= len(epochs_logged(run_path)) < 14
-    resume_and_compare(run_path, uninterrupted)
-
-
-# -- a full disk ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("epoch", "largest", "saved"),
-    [(0, 9000, None), (6, 9000, "epoch-6\n"), (6, 2300, "epoch-6\n"), (11, 5900, "epoch-11\n")],
-    ids=["the first checkpoint", "a later checkpoint", "the log", "the best epoch"],
-)
-def test_a_full_disk_stops_a_run_that_can_be_resumed(
-    epoch: int,
-    largest: int,
-    saved: str | None,
-    victim: Victim,
-    run_path: Path,
-    uninterrupted: dict[str, bytes],
-) -> None:
-    answer = victim.train(small_recipe(), run_path, largest=[epoch, largest])
-    assert answer["killed"] is None
-    assert answer["error"] == [
-        "DiskError",
-        f"can't write to {run_path}: {os.strerror(errno.EFBIG)}; "
-        "make room or choose another folder",
-    ]
-    assert left_over(run_path) == []
-    last = run_path / "ckpt" / "LAST"
-    assert (last.read_text() if last.exists() else None) == saved
     resume_and_compare(run_path, uninterrupted)
