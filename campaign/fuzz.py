@@ -29,7 +29,7 @@ INSTRUMENTED = (
     "gsat.molecules.featuriser", "gsat.molecules.label_values", "gsat.molecules.reader",
     "gsat.molecules.table", "gsat.models.saved",
     "gsat.models.weights", "gsat.training.checkpoint", "gsat.training.recipe",
-    "gsat.training.results", "gsat.training.run_directory", "gsat.training.run_files",
+    "gsat.training.results", "gsat.training.run_directory", "gsat.training.list_runs",
     "json.decoder", "tomllib._parser", "zipfile", "pickle",
 )  # fmt: skip
 HERE = Path(__file__).resolve().parent.parent

@@ -17,8 +17,8 @@ import torch
 
 import gsat
 from gsat.core.errors import DataError, GSATError, RunError
+from gsat.metric_names import shown_metrics
 from gsat.training.recipe import make_recipe
-from gsat.training.run_files import shown_metrics
 from own_data import as_json, make_graphs, write_lines
 
 SMALL = {"graphs": 60, "hidden": 8, "epochs": 2}

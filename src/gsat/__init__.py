@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from gsat.tasks import Task
     from gsat.training.distillation import distill
     from gsat.training.evaluation import evaluate
+    from gsat.training.list_runs import list_runs
     from gsat.training.prediction_table import PredictionTable
     from gsat.training.recipe import Recipe, make_recipe
     from gsat.training.run import Run, load, open_run
-    from gsat.training.run_files import list_runs
     from gsat.training.train import fit, resume, train
 
 # Where each public name is defined; "" for a module of this package itself.
@@ -60,7 +60,7 @@ _HOMES = {
     "evaluate": "gsat.training.evaluation",
     "explain_with": "gsat.explain.post_hoc",
     "fit": "gsat.training.train",
-    "list_runs": "gsat.training.run_files",
+    "list_runs": "gsat.training.list_runs",
     "load": "gsat.training.run",
     "load_dataset": "gsat.datasets.load",
     "make_recipe": "gsat.training.recipe",

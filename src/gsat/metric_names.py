@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 EXPLANATION_METRICS = ("explanation_auc", "mean_graph_auc", "precision_at_5")
 ATOM_METRICS = ("atom_auc", "atom_top_n")  # where atoms have a signed ground truth
 LOWER_IS_BETTER = ("loss", "mae", "rmse")
@@ -17,3 +19,13 @@ METRIC_TITLES = {
     "atom_auc": "atom AUC",
     "atom_top_n": "atom top-n",
 }
+
+
+def shown_metrics(metrics: dict[str, Any], has_truth: bool) -> dict[str, float | None]:
+    """Choose the metrics that people read, by their titles."""
+    return {
+        title: metrics[name]
+        for name, title in METRIC_TITLES.items()
+        if name in metrics
+        and (has_truth or name not in EXPLANATION_METRICS or metrics[name] is not None)
+    }

@@ -10,7 +10,7 @@ import typer
 
 from gsat.cli.app import YOUR_DATA, command
 from gsat.cli.options import Data, Json, Quiet, RunFolder, Split, check_json_or_file
-from gsat.training.run_files import check_run
+from gsat.training.list_runs import check_run
 
 
 @command(

@@ -22,7 +22,7 @@ def demo(
     set_threads(1)
     from gsat import draw
     from gsat.training.recipe import make_recipe
-    from gsat.training.run_files import unused_path
+    from gsat.training.run_directory import unused_path
     from gsat.training.train import train
 
     folder = unused_path(out)

@@ -40,7 +40,7 @@ def distill(
     set_threads(threads)
     from gsat.core.settings import parse_setting
     from gsat.training.distillation import distillation_recipe
-    from gsat.training.run_files import new_run_folder
+    from gsat.training.run_directory import new_run_folder
     from gsat.training.train import train
 
     settings = dict(parse_setting(text) for text in all_settings(set_, epochs))

@@ -12,7 +12,7 @@ import typer
 from gsat.core.errors import DataNotFoundError, GSATError, RecipeError, shown
 from gsat.core.files import exists, open_file
 from gsat.core.registry import BACKBONES, METHODS, Registry, load_file
-from gsat.training.run_files import check_run
+from gsat.training.list_runs import check_run
 
 T = TypeVar("T")
 

@@ -24,7 +24,8 @@ def runs(
     json_: Json = False,
 ) -> None:
     """List the runs in a folder, with their scores."""
-    from gsat.training.run_files import list_runs, shown_metrics
+    from gsat.metric_names import shown_metrics
+    from gsat.training.list_runs import list_runs
 
     listed = list_runs(folder, sort=sort)
     if json_:

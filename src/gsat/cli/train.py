@@ -89,7 +89,7 @@ def train(
     from gsat.training.process_group import join_processes
     from gsat.training.recipe import make_recipe
     from gsat.training.results import read_runs, record_once
-    from gsat.training.run_files import new_run_folder
+    from gsat.training.run_directory import new_run_folder
 
     parts = {"backbone": load_part(backbone), "method": load_part(method)}
     settings = [
@@ -155,7 +155,7 @@ def _train_seeds(
     from gsat.training.many_runs import train_seeds
     from gsat.training.results import summarise
     from gsat.training.run import open_run
-    from gsat.training.run_files import run_label
+    from gsat.training.run_directory import run_label
 
     folder = out or Path("runs") / run_label(recipes[0])
     label = f"{recipes[0].data.label}, {len(recipes)} seeds"

@@ -42,8 +42,7 @@ from gsat.training.recipe import (
     with_settings,
 )
 from gsat.training.results import read_records, results_version, summarise
-from gsat.training.run_directory import RunDirectory, environment, run_name
-from gsat.training.run_files import run_label
+from gsat.training.run_directory import RunDirectory, environment, run_label, run_name
 
 # A tuning with the same values of these keys is recorded only once.
 _IDENTITY = (

@@ -38,6 +38,7 @@ from gsat.explain.scores_file import write_scores_npz
 from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
 from gsat.gsat import GSAT
+from gsat.metric_names import shown_metrics
 from gsat.models import InterpretableModel
 from gsat.models.ensemble import MEMBERS, Ensemble, load_any
 from gsat.models.loading import fill, load_model
@@ -46,6 +47,7 @@ from gsat.molecules.fingerprints import NearestMolecules
 from gsat.molecules.smiles import SMILES
 from gsat.molecules.table import is_table
 from gsat.training.evaluation import evaluate
+from gsat.training.list_runs import check_run
 from gsat.training.members import member_folders
 from gsat.training.molecules import (
     PredictedTable,
@@ -72,7 +74,6 @@ from gsat.training.run_audit import (
     write_audit,
 )
 from gsat.training.run_directory import RunDirectory, environment
-from gsat.training.run_files import check_run, shown_metrics
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation

@@ -24,9 +24,9 @@ from gsat.core.writing import disk_errors
 from gsat.models.saved import BEST, write_model
 from gsat.ops import engine
 from gsat.training.checkpoint import Tensors
+from gsat.training.list_runs import check_run
 from gsat.training.recipe import Recipe, read_recipe
 from gsat.training.results import results_version
-from gsat.training.run_files import check_run, run_label
 from gsat.training.run_schemas import EnvironmentFile, LogLine, ResultFile, TimingFile
 
 LOG = "metrics.jsonl"
@@ -257,6 +257,24 @@ def _log_line(line: bytes, run: Path, number: int) -> dict[str, Any]:
     if "settledness" in values:  # its name in earlier versions
         values.setdefault("score_stability", values.pop("settledness"))
     return values
+
+
+def run_label(recipe: Recipe) -> str:
+    """A name of the data, the backbone and the method of a recipe."""
+    return f"{recipe.data.label}-{recipe.backbone.name}-{recipe.method}"
+
+
+def new_run_folder(recipe: Recipe, folder: str | Path = "runs") -> Path:
+    """Choose a run directory that does not exist yet."""
+    return unused_path(Path(folder) / f"{run_label(recipe)}-seed-{recipe.seed}")
+
+
+def unused_path(path: Path) -> Path:
+    """Return the path, or the first of path-2, path-3, … that does not exist."""
+    candidate, number = path, 2
+    while candidate.exists():
+        candidate, number = path.with_name(f"{path.name}-{number}"), number + 1
+    return candidate
 
 
 def run_name(recipe: Recipe, data_hash: str) -> str:

@@ -64,17 +64,13 @@ def more_stable(task: Task, new: Best, best: Best | None, labels: int) -> tuple[
     merit = task.merit(new.valid)
     if merit is None:
         return best, False
-    top = merit if best is None or best.top is None else max(merit, best.top)
-    new.top = top
     if best is None:
+        new.top = merit
         return new, True
-    held = task.merit(best.valid)
-    least = top - noise(task, top, labels)
+    top = new.top = best.top = merit if best.top is None else max(merit, best.top)
+    held, least = task.merit(best.valid), top - noise(task, top, labels)
     better = held is None or held < least or _stability(new) > _stability(best)
-    taken = merit >= least and better
-    if not taken:
-        best.top = top
-    return (new, True) if taken else (best, False)
+    return (new, True) if merit >= least and better else (best, False)
 
 
 def noise(task: Task, merit: float, labels: int) -> float:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsat.graphs.build import ranges
+from gsat.metric_names import shown_metrics
 from gsat.ranks import Floats, Ints
-from gsat.training.run_files import shown_metrics
 from gsat.web.library import LoadedRun
 from gsat.web.pictures import Picture, draw_picture
 from gsat.web.requests import BadInputError, NotFoundError

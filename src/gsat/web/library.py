@@ -28,10 +28,10 @@ from gsat.models import InterpretableModel
 from gsat.molecules.fingerprints import NearestMolecules
 from gsat.ops import pool
 from gsat.tasks import Task
+from gsat.training.list_runs import RunSummary, list_runs
 from gsat.training.molecules import read_smiles, readable_names
 from gsat.training.run import Run, open_run
 from gsat.training.run_audit import AUDIT, outcome_of
-from gsat.training.run_files import RunSummary, list_runs
 from gsat.training.run_schemas import AuditFile
 from gsat.web.fair_lock import COMPUTING
 from gsat.web.requests import SPLITS, GraphInput, Limits, NotFoundError, RequestError

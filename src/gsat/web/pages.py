@@ -20,8 +20,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gsat.core.errors import GSATError
 from gsat.draw.pages import pattern_values
+from gsat.metric_names import shown_metrics
 from gsat.study.cost import format_duration
-from gsat.training.run_files import shown_metrics
 from gsat.web import views
 from gsat.web.api import Name, Number, Split
 from gsat.web.compare import compare, comparison_values

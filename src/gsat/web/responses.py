@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gsat.explain.patterns import PatternGroup
 from gsat.explanation import Explanation
-from gsat.training.run_files import State
+from gsat.training.list_runs import State
 from gsat.web.library import Entry, LoadedRun
 from gsat.web.requests import SPLITS
 from gsat.web.scored import ScoredSplit

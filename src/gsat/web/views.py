@@ -12,9 +12,9 @@ from gsat.core.errors import GSATError
 from gsat.draw.pages import largest_effect, odds_factor
 from gsat.draw.scales import DASHES, SPREADS, scale_colours
 from gsat.explanation import Explanation
+from gsat.metric_names import shown_metrics
 from gsat.training.members import member_recipes
 from gsat.training.recipe import describe_origin
-from gsat.training.run_files import shown_metrics
 from gsat.web.charts import line_chart, mean_curves, member_logs, scatter
 from gsat.web.library import LoadedRun
 from gsat.web.pictures import (

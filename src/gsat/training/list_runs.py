@@ -1,4 +1,4 @@
-"""Run directories as files: names for new ones, lists of those there are. Imports no torch."""
+"""The runs in a folder, as a list. Imports no torch."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from gsat.core.errors import GSATError, RunError
-from gsat.core.files import check_no_links, is_regular, read_file, read_toml
+from gsat.core.files import check_no_links, is_regular, read_file, read_json, read_toml
 from gsat.core.locks import is_locked
-from gsat.core.parsing import ParseError, parse_json
-from gsat.metric_names import EXPLANATION_METRICS, LOWER_IS_BETTER, METRIC_TITLES
-
-if TYPE_CHECKING:
-    from gsat.training.recipe import Recipe
-    from gsat.training.run_schemas import RecipeSummary
+from gsat.core.parsing import ParseError, check_model, parse_json
+from gsat.metric_names import LOWER_IS_BETTER
+from gsat.training.run_schemas import LogLine, RecipeSummary, ResultFile, TimingFile
 
 State = Literal["finished", "running", "stopped"]
 
@@ -43,40 +40,12 @@ class RunSummary:
         return {**vars(self), "path": str(self.path)}
 
 
-def shown_metrics(metrics: dict[str, Any], has_truth: bool) -> dict[str, float | None]:
-    """Choose the metrics that people read, by their titles."""
-    return {
-        title: metrics[name]
-        for name, title in METRIC_TITLES.items()
-        if name in metrics
-        and (has_truth or name not in EXPLANATION_METRICS or metrics[name] is not None)
-    }
-
-
 def check_run(path: str | Path) -> Path:
     """Raise unless a folder holds a run."""
     if not is_regular(Path(path) / "recipe.toml"):
         raise RunError(f"{path} is not a run: there is no recipe.toml in it")
     check_no_links(Path(path))
     return Path(path)
-
-
-def run_label(recipe: Recipe) -> str:
-    """A name of the data, the backbone and the method of a recipe."""
-    return f"{recipe.data.label}-{recipe.backbone.name}-{recipe.method}"
-
-
-def new_run_folder(recipe: Recipe, folder: str | Path = "runs") -> Path:
-    """Choose a run directory that does not exist yet."""
-    return unused_path(Path(folder) / f"{run_label(recipe)}-seed-{recipe.seed}")
-
-
-def unused_path(path: Path) -> Path:
-    """Return the path, or the first of path-2, path-3, … that does not exist."""
-    candidate, number = path, 2
-    while candidate.exists():
-        candidate, number = path.with_name(f"{path.name}-{number}"), number + 1
-    return candidate
 
 
 def list_runs(folder: str | Path = "runs", *, sort: str | None = None) -> list[RunSummary]:
@@ -127,11 +96,6 @@ def _run_folders(folder: Path) -> Iterator[Path]:
 
 def _summarise(path: Path) -> RunSummary | None:
     """Read one run; None if its files are damaged."""
-    # Not at the top: `gsat --help` would wait for pydantic.
-    from gsat.core.files import read_json
-    from gsat.core.parsing import check_model
-    from gsat.training.run_schemas import RecipeSummary, ResultFile, TimingFile
-
     try:
         check_no_links(path)
         recipe = check_model(RecipeSummary, read_toml(path / "recipe.toml", error=RunError))
@@ -160,9 +124,6 @@ def _summarise(path: Path) -> RunSummary | None:
 
 def _progress(log: Path, recipe: RecipeSummary) -> str:
     """Say which epoch a run has reached; only the last phase has its length in the recipe."""
-    from gsat.core.parsing import check_model
-    from gsat.training.run_schemas import LogLine
-
     if recipe.members is not None:
         folders = log.parent / "members"
         ended = sum((folder / "result.json").is_file() for folder in folders.glob("seed-*"))
