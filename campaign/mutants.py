@@ -35,7 +35,7 @@ TARGETS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "loop": (
         ["training/loop.py", "training/selection.py"],
-        ["tests/training/test_loop.py", "tests/training/test_early_end.py", "tests/training"],
+        ["tests/training/test_loop.py", "tests/training"],
     ),
     "checkpoint": (
         ["training/checkpoint.py"],

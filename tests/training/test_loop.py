@@ -221,19 +221,6 @@ def test_the_run_directory_holds_what_the_design_lists(finished: gsat.Run) -> No
     assert recorded["versions"]["torch"] == torch.__version__
 
 
-def test_metrics_without_truth_are_null_not_zero(run_path: Path) -> None:
-    data = load_data(small_recipe())
-    bare = {k: v for k, v in data.store.arrays.items() if k != "edge_truth"}
-    without = dataclasses.replace(data, store=GraphStore(bare, data.store.meta))
-    model = gsat.GSAT(gsat.GIN.for_data(data, hidden=8, layers=1))
-    settings = {k: v for k, v in SMALL.items() if k not in ("graphs", "hidden", "layers")}
-    gsat.fit(model, without, out=run_path, **settings)
-    for kept in (json.loads((run_path / "result.json").read_text()), epochs_logged(run_path)[0]):
-        assert kept["valid"]["explanation_auc"] is None
-        assert kept["valid"]["precision_at_5"] is None
-        assert kept["valid"]["accuracy"] is not None
-
-
 def test_without_a_directory_the_same_is_trained_and_nothing_written(
     finished: gsat.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,8 @@
-"""What a caller brings is looked at before anything is trained."""
+"""Models and data given to `fit` and `resume` are checked first; every kind of task is trained."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,10 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 import gsat
-from gsat.core.errors import DataError, GSATError
+from gsat.core.errors import DataError, GSATError, RecipeError
+from gsat.datasets.load import load_dataset
+from own_data import make_graphs
+from training_harness import stopping
 
 
 @pytest.fixture(scope="module")
@@ -65,19 +69,53 @@ def test_the_number_of_classes_counts_and_the_metric_does_not(data: gsat.Dataset
         gsat.fit(five, three, epochs=1)
 
 
-@pytest.mark.parametrize("backbone", [gsat.GIN, gsat.PNA, gsat.LEConvNet])
-@pytest.mark.parametrize("batch_size", [1, 4, 9])
+@pytest.mark.parametrize(
+    ("backbone", "batch_size"),
+    [(gsat.GIN, 1), (gsat.GIN, 4), (gsat.GIN, 9), (gsat.PNA, 1), (gsat.LEConvNet, 1)],
+)
 def test_graphs_of_one_node_are_trained_with_others(backbone: Any, batch_size: int) -> None:
     """A batch norm of one node has no spread to divide by."""
     rng = np.random.default_rng(0)
     edges = torch.tensor([[0, 1], [1, 0]])
-    none = torch.zeros(2, 0, dtype=torch.long)
     graphs = []
     for number in range(40):
-        nodes = 1 + number % 2
-        x = torch.from_numpy(rng.random((nodes, 3))).float()
-        graphs.append(Data(x=x, edge_index=edges if nodes == 2 else none, y=(number // 2) % 2))
+        x = torch.from_numpy(rng.random((1 + number % 2, 3))).float()
+        graphs.append(Data(x=x, edge_index=edges[:, : 2 * (number % 2)], y=(number // 2) % 2))
     data = gsat.load_dataset(graphs, task="binary")
     model = gsat.GSAT(backbone.for_data(data, hidden=8))
     run = gsat.fit(model, data, epochs=2, batch_size=batch_size)
     assert (run.result["best_epoch"], run.result["selected"]) == (1, "last")
+
+
+def test_resume_refuses_other_graphs_or_another_split(tmp_path: Path) -> None:
+    data, path = load_dataset(make_graphs(), seed=3), tmp_path / "cut"
+    model = gsat.GSAT(gsat.GIN.for_data(data, hidden=8, layers=1))
+    with stopping(2), pytest.raises(KeyboardInterrupt):
+        gsat.fit(model, data, out=path, seed=3, epochs=4, checkpoint_seconds=0)
+    with pytest.raises(DataError, match="given in Python"):
+        gsat.resume(path)
+    for wrong, what in (
+        (load_dataset(make_graphs(38), seed=3), "content"),
+        (load_dataset(make_graphs(), seed=4), "seed"),
+        (load_dataset(make_graphs(), seed=3, split="random"), "split"),
+        (load_dataset("ba2motifs", graphs=20, seed=3), "name"),
+    ):
+        with pytest.raises(RecipeError, match=rf"data\.{what} is .* given to resume"):
+            gsat.resume(path, data=wrong)
+
+
+@pytest.mark.parametrize("backbone", ["gin", "pna"])
+@pytest.mark.parametrize("kind", ["nodes", "numbers", "labels", "classes"])
+def test_every_task_can_be_fitted(kind: str, backbone: str) -> None:
+    label = {
+        "nodes": lambda i, g: torch.arange(g.num_nodes) % 3,
+        "numbers": lambda i, g: torch.tensor([i / 7]),
+        "labels": lambda i, g: torch.tensor([[i % 2, float("nan") if i % 5 else 1.0]]),
+        "classes": lambda i, g: torch.tensor([10 * (i % 3)]),
+    }[kind]
+    data = load_dataset(make_graphs(40, y=label))
+    network = {"gin": gsat.GIN, "pna": gsat.PNA}[backbone].for_data(data, hidden=8, layers=1)
+    run = gsat.fit(gsat.GSAT(network), data, epochs=1)
+    assert run.test[data.task.metric] is not None
+    # The shipped recipe for data without one of its own.
+    assert run.recipe.training.weight_decay == (3e-6 if backbone == "pna" else 0)
