@@ -86,7 +86,7 @@ def test_a_run_that_was_never_saved_still_answers() -> None:
     assert repr(run).endswith("not saved")
 
 
-def test_what_fit_and_resume_return_is_what_open_run_returns(run: gsat.Run, tmp_path: Path) -> None:
+def test_fit_resume_and_open_run_return_equal_runs(run: gsat.Run, tmp_path: Path) -> None:
     data = gsat.load_dataset(make_graphs(40), seed=1)
     model = gsat.GSAT(gsat.GIN.for_data(data, hidden=8, layers=1, seed=0), seed=0)
     fitted = gsat.fit(model, data, epochs=1, seed=1, out=tmp_path / "fitted")
@@ -99,21 +99,7 @@ def test_what_fit_and_resume_return_is_what_open_run_returns(run: gsat.Run, tmp_
     assert resumed.result == run.result
 
 
-def test_a_model_of_ones_own_is_given_again(tmp_path: Path) -> None:
-    from torch_geometric.nn import GCN
-
-    data = gsat.load_dataset(make_graphs(40), seed=1)
-
-    def make() -> gsat.GSAT:
-        torch.manual_seed(0)
-        return gsat.GSAT(gsat.wrap(GCN(data.store.num_features, 8, num_layers=2), task=data.task))
-
-    fitted = gsat.fit(make(), data, epochs=1, seed=1, out=tmp_path / "run")
-    opened = gsat.open_run(tmp_path / "run", model=make(), data=data)
-    torch.testing.assert_close(opened.predict().logits, fitted.predict().logits)
-
-
-def test_what_is_no_run_or_not_finished_is_said(run: gsat.Run, tmp_path: Path) -> None:
+def test_unfinished_runs_and_other_folders_are_errors(run: gsat.Run, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="is not a run"):
         gsat.open_run(tmp_path)
     assert run.path is not None
@@ -131,7 +117,7 @@ def test_what_is_no_run_or_not_finished_is_said(run: gsat.Run, tmp_path: Path) -
 # -- graphs, predictions, explanations -------------------------------------------------------------
 
 
-def test_graphs_of_the_run_of_another_set_and_at_a_path(run: gsat.Run, tmp_path: Path) -> None:
+def test_graphs_from_the_run_another_data_set_or_a_path(run: gsat.Run, tmp_path: Path) -> None:
     data = gsat.load_dataset("ba2motifs", graphs=60)
     assert run.graphs().index.tolist() == data.test.index.tolist()
     assert len(run.graphs(split="all")) == len(run.graphs("all")) == 60
@@ -209,7 +195,7 @@ def test_a_run_is_measured(run: gsat.Run) -> None:
     assert run.evaluate(split="train") != measured
 
 
-def test_what_has_no_truth_has_no_explanation_metrics_to_show(run: gsat.Run, own: gsat.Run) -> None:
+def test_explanation_metrics_are_shown_only_with_ground_truth(run: gsat.Run, own: gsat.Run) -> None:
     assert run.has_truth()
     assert not own.has_truth()
     assert list(shown_metrics(own.evaluate(), own.has_truth())) == ["accuracy"]

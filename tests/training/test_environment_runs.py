@@ -38,7 +38,7 @@ def test_data_without_environments_leave_no_run_behind(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_graphs_of_the_user_s_own_may_name_their_environment(tmp_path: Path) -> None:
+def test_user_graphs_may_name_their_environment(tmp_path: Path) -> None:
     """Also from several files: environments are those of the graphs, whichever file they are in."""
     store = gsat.load_dataset("ba2motifs", graphs=60).store
     named = GraphStore(

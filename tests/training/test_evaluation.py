@@ -94,7 +94,7 @@ def test_only_annotated_graphs_count_for_the_explanation(data: Dataset) -> None:
     assert explanation_metrics(store, scores) != expected
 
 
-def test_what_is_not_defined_is_none(data: Dataset) -> None:
+def test_undefined_metrics_are_none(data: Dataset) -> None:
     store = data.test
     scores = np.random.default_rng(0).random(store.num_edges)
     no_truth = {k: v for k, v in store.arrays.items() if k != "edge_truth"}
@@ -104,7 +104,7 @@ def test_what_is_not_defined_is_none(data: Dataset) -> None:
         assert explanation_metrics(view, scores) == dict.fromkeys(names)
 
 
-def test_a_split_that_can_not_be_evaluated_is_said(data: Dataset, model: gsat.GSAT) -> None:
+def test_a_split_that_can_not_be_evaluated_is_an_error(data: Dataset, model: gsat.GSAT) -> None:
     bare = {k: v for k, v in data.store.arrays.items() if k != "y"}
     nan = {**data.store.arrays, "x": np.full_like(data.store.arrays["x"], np.nan)}
     wrong = {

@@ -166,7 +166,7 @@ def test_processes_side_by_side_train_as_one_does_and_stop_when_the_time_has_com
 
 
 @pytest.mark.usefixtures("in_process")
-def test_a_run_that_another_process_has_is_left_not_failed(
+def test_a_run_of_another_process_is_unfinished_not_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(many_runs._HANDOVER, "local", 0.3)
@@ -228,7 +228,7 @@ def test_a_run_that_another_process_has_just_begun_is_resumed(
 
 
 @pytest.mark.usefixtures("in_process")
-def test_a_folder_that_can_not_be_used_is_the_failure_of_one_run(tmp_path: Path) -> None:
+def test_an_unusable_folder_fails_one_run_only(tmp_path: Path) -> None:
     (tmp_path / "bad" / ".lock").mkdir(parents=True)
     runs = {"bad": small_recipe(0, epochs=1), "good": small_recipe(1, epochs=1)}
     ended = train_each(runs, tmp_path)
@@ -248,7 +248,7 @@ def test_a_full_disk_is_not_one_bad_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("in_process")
-def test_a_disk_error_stops_all_and_is_nobodys_failure() -> None:
+def test_a_disk_error_stops_all_runs_without_a_failed_one() -> None:
     came: list[str] = []
     runs = {"no/such": small_recipe(0), "other": small_recipe(1)}
     with pytest.raises(StopAllError, match="can't write to /proc/none"):

@@ -47,7 +47,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return gsat.train(recipe("tree-cycles", motifs=12), tmp_path_factory.mktemp("nodes") / "run")
 
 
-def test_metrics_are_of_the_split_s_nodes(nodes: Any) -> None:
+def test_metrics_cover_the_nodes_of_the_split(nodes: Any) -> None:
     data = load_data(nodes.recipe)
     model = gsat.load(nodes.path)
     for split, reported in (("valid", nodes.valid), ("test", nodes.test)):
@@ -89,7 +89,7 @@ def test_explanations_are_measured_in_computation_graphs(nodes: Any) -> None:
         assert measured["precision_at_5"] == pytest.approx(np.mean(hits))
 
 
-def test_only_training_nodes_are_learnt_from(nodes: Any) -> None:
+def test_only_training_nodes_change_the_weights(nodes: Any) -> None:
     data = load_data(nodes.recipe)
     weights = []
     for changed in (None, "valid", "test", "train"):

@@ -67,7 +67,7 @@ def test_the_log_has_the_course_of_the_explanations(whole: Callable[[str], Path]
         assert result["valid"] == lines[-1]["valid"]
 
 
-def test_the_trace_is_what_the_model_says_of_the_training_set(
+def test_the_trace_measures_the_training_set(
     whole: Callable[[str], Path],
 ) -> None:
     for method in NAMES:
@@ -117,7 +117,7 @@ def test_the_best_network_is_explained_and_stays_the_same(
 
 
 @pytest.mark.parametrize("method", NAMES)
-def test_a_loaded_model_says_what_the_run_reported(
+def test_a_loaded_model_gives_the_reported_metrics(
     method: str, whole: Callable[[str], Path]
 ) -> None:
     model, data = gsat.load(whole(method)), load_data(recipe(method))

@@ -211,7 +211,7 @@ def test_a_key_that_two_settings_have_must_be_written_in_full(
         ({"seed": 1.5}, "'seed'"),
     ],
 )
-def test_an_unknown_name_is_said(asked: dict[str, Any], said: str) -> None:
+def test_an_unknown_name_is_an_error(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(GSATError) as caught:
         make_recipe(**{"dataset": "ba2motifs", **asked})
     assert said in one_line(caught.value)
@@ -422,7 +422,7 @@ def test_a_shipped_recipe_is_named(data: str, expected: str) -> None:
     assert described == expected  # neither the seed nor the split is a matter of the recipe
 
 
-def test_what_differs_is_named_up_to_a_limit() -> None:
+def test_changed_settings_are_named_up_to_a_limit() -> None:
     changed = {
         "epochs": 3, "lr": 0.5, "hidden": 8, "layers": 1, "r_final": 0.6, "info_coef": 2.0,
         "temperature": 2.0, "attention": "edge",
@@ -435,7 +435,7 @@ def test_what_differs_is_named_up_to_a_limit() -> None:
     assert many.count("=") == MOST_NAMED
 
 
-def test_data_that_is_not_installed_here_is_no_error() -> None:
+def test_data_that_is_not_installed_is_not_an_error() -> None:
     recipe = make_recipe("mutag")
     unknown = recipe.model_copy(update={"data": recipe.data.model_copy(update={"name": "gone"})})
     assert describe_origin(unknown) == "of its own"

@@ -59,7 +59,7 @@ def test_a_file_or_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_of_two_that_make_a_run_at_once_one_does(tmp_path: Path) -> None:
+def test_only_one_of_two_processes_creates_a_run(tmp_path: Path) -> None:
     """The other does not clear away what the first is writing."""
     recipe, start = small_recipe(), threading.Barrier(4)
     ends: list[str] = []
@@ -161,7 +161,7 @@ def full_disk(name: str) -> Iterator[None]:
 @pytest.mark.parametrize(
     "name", ["metrics.jsonl", "best/", "epoch-13/", "LAST", "timing.json", "result.json"]
 )
-def test_a_full_disk_is_said_and_the_run_can_be_resumed(
+def test_a_full_disk_is_an_error_and_the_run_can_be_resumed(
     name: str, run_path: Path, uninterrupted: dict[str, bytes]
 ) -> None:
     with full_disk(name), pytest.raises(RunError) as caught:
@@ -181,7 +181,7 @@ def test_a_full_disk_at_the_start_leaves_the_folder_free(name: str, run_path: Pa
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "best/", "LAST"])
-def test_a_full_disk_while_resuming_is_said(
+def test_a_full_disk_while_resuming_is_an_error(
     name: str, run_path: Path, uninterrupted: dict[str, bytes]
 ) -> None:
     with full_disk("result.json"), pytest.raises(RunError):
@@ -198,7 +198,7 @@ def test_a_full_disk_while_resuming_is_said(
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="names of open files: Linux")
-def test_what_a_checkpoint_needs_is_on_disk_before_it_is_named(
+def test_files_of_a_checkpoint_are_on_disk_before_it_is_named(
     run_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the order of the calls: every file is synced, then LAST is replaced, then it is synced."""
@@ -284,7 +284,7 @@ def damaged(finished: gsat.Run, run_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.mark.parametrize("pattern", ["model-*.safetensors", "model.json"])
-@pytest.mark.parametrize("where", [0.0, 0.1, 0.5, 0.9, 0.99])
+@pytest.mark.parametrize("where", [0.0, 0.5, 0.99])
 def test_one_flipped_bit_of_the_best_model_is_noticed(
     pattern: str, where: float, damaged: Callable[[str], Path], run_path: Path
 ) -> None:
@@ -305,7 +305,7 @@ def test_a_description_that_is_something_else_is_noticed(
         gsat.load(run_path)
 
 
-def test_a_method_of_a_later_version_is_said(run_path: Path) -> None:
+def test_a_method_of_a_later_version_is_an_error(run_path: Path) -> None:
     model = gsat.train(small_recipe(epochs=1), run_path).model
     config = {"method": "of-tomorrow", "model": model.config}
     RunDirectory(run_path).write_best(model.state_dict(), config, 0)
@@ -313,7 +313,7 @@ def test_a_method_of_a_later_version_is_said(run_path: Path) -> None:
         gsat.load(run_path)
 
 
-def test_a_run_without_a_model_is_said(run_path: Path) -> None:
+def test_a_run_without_a_model_is_an_error(run_path: Path) -> None:
     run = RunDirectory.create(run_path, small_recipe())
     with pytest.raises(RunError, match="has no model yet; resume it with: gsat resume"):
         gsat.load(run_path)
@@ -323,7 +323,7 @@ def test_a_run_without_a_model_is_said(run_path: Path) -> None:
         gsat.load(run_path / "ckpt")
 
 
-def test_a_device_that_is_not_there_is_said(run_path: Path) -> None:
+def test_an_unavailable_device_is_an_error(run_path: Path) -> None:
     for device in ("nonsense", "cuda:99"):
         with pytest.raises(gsat.GSATError, match=f"the device '{device}' is unavailable"):
             gsat.train(small_recipe(epochs=1), run_path, device=device)

@@ -139,7 +139,7 @@ def best(metric: float, stability: float | None, epoch: int = 0) -> Best:
     return Best(epoch, {"accuracy": metric, "loss": 1.0}, stability)
 
 
-def test_of_epochs_within_noise_the_most_stable_is_chosen() -> None:
+def test_the_most_stable_epoch_within_noise_is_chosen() -> None:
     task, chosen, taken = Task("binary"), None, []
     epochs = [(0.90, 0.9), (0.97, 0.1), (0.98, 0.5), (0.97, 0.8), (0.80, 1.0), (0.97, 0.7)]
     for number, (metric, stability) in enumerate(epochs):
@@ -161,7 +161,7 @@ def test_of_equal_metrics_without_noise_the_more_stable_is_chosen() -> None:
     assert more_stable(task, more, chosen, 100) == (more, True)
 
 
-def test_a_metric_that_is_no_share_has_no_noise() -> None:
+def test_a_metric_that_is_not_a_share_has_no_noise() -> None:
     assert noise(Task("regression", 1, metric="r2"), 0.9, 100) == 0
     assert 0 < noise(Task("binary"), 1.0, 100) < 0.02
     correct = [1] * (90 + 2) + [0] * (10 + 2)  # 90 of 100, and two more of each

@@ -77,7 +77,7 @@ def test_killed_at_random_moments(
 
 
 @pytest.mark.parametrize("name", [".environment.json", ".recipe.toml"])
-def test_killed_before_it_is_a_run(
+def test_killed_before_the_recipe_is_written(
     name: str, victim: Victim, run_path: Path, uninterrupted: dict[str, bytes]
 ) -> None:
     """There is nothing to resume, and nothing in the way of the same command."""

@@ -73,8 +73,10 @@ def test_a_run_is_loaded_into_a_model_made_again(whole: Path) -> None:
     result = RunDirectory.open(whole).result
     assert accuracy == pytest.approx(result["test"]["accuracy"])
     assert result["backbone"] == "wrapped"
+    opened = gsat.open_run(whole, model=make(seed=5), data=dataset())
     finished = gsat.resume(whole, model=make(seed=6))
-    assert torch.equal(finished.model.predict(test).logits, logits)
+    for run in (opened, finished):
+        assert torch.equal(run.model.predict(test).logits, logits)
 
 
 # -- without the network ---------------------------------------------------------------------------
@@ -92,34 +94,16 @@ def test_the_network_is_asked_for(whole: Path, run_path: Path) -> None:
             use(path)
 
 
-@pytest.mark.parametrize("command", ["resume", "evaluate", "predict", "explain"])
-def test_the_command_line_says_so(
-    command: str, whole: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from gsat.cli.app import run
-
-    more = ["--graph", "0"] if command == "explain" else []
-    assert run([command, str(whole), *more]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    (line,) = printed.err.splitlines()
-    assert "your own module (GCN(10" in line
-
-
 def test_no_recipe_can_make_it() -> None:
-    from gsat.training.recipe import make_recipe
-
-    recipe = make_recipe("ba2motifs", backbone="wrapped", settings={"graphs": 60})
+    recipe = gsat.make_recipe("ba2motifs", backbone="wrapped", settings={"graphs": 60})
     with pytest.raises(GSATError, match=r"gsat\.fit"):
         gsat.train(recipe)
 
 
 def test_a_module_is_for_wrapped_networks_only() -> None:
-    from gsat.training.recipe import make_recipe
-
     with pytest.raises(GSATError, match="no setting 'module'"):
-        make_recipe("ba2motifs", settings={"module": "GCN"})
-    assert "module" not in make_recipe("ba2motifs").tables()["backbone"]
+        gsat.make_recipe("ba2motifs", settings={"module": "GCN"})
+    assert "module" not in gsat.make_recipe("ba2motifs").tables()["backbone"]
 
 
 def another(kind: type[nn.Module], **settings: Any) -> gsat.GSAT:
