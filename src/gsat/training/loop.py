@@ -464,13 +464,12 @@ def train_method(
     method.model.input = input_of(data.store)
     if run and not resuming and data.rejected and group.is_main:
         write_text(run.path / REJECTED, data.rejected.to_csv())
-    with group.share_errors():
-        # A run may be resumed on another device: only pretraining on the CPU is shared.
-        if options.pretrained_cache and run and group.size == 1 and options.device == "cpu":
-            cache = options.pretrained_cache
-            pretrained = pretrained_entry(cache, run, recipe, method, data.hash)
     with ExitStack() as locks:
         with group.share_errors():
+            # A run may be resumed on another device: only pretraining on the CPU is shared.
+            if options.pretrained_cache and run and group.size == 1 and options.device == "cpu":
+                cache = options.pretrained_cache
+                pretrained = pretrained_entry(cache, run, recipe, method, data.hash)
             loop = Loop(
                 method,
                 data,
