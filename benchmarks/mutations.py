@@ -5,7 +5,7 @@
 
 Each mutant of a sample, the same for the same seed, changes one expression or statement in a copy
 of ``src``; it is killed if the module's tests fail or take too long. A survivor needs a test, or
-is equivalent to the original. Run one process at a time: all share the copy and its kernels.
+is equivalent to the original. Run one process per checkout at a time: all share its copy.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MODULES = {
     "gsat": ("gsat.py", "", "refinement gsat attention"),
     "metrics": ("metrics.py", "", "metrics"),
     "loop": ("training/loop.py", "training", "loop early_end training_resume"),
-    "checkpoint": ("training/checkpoint.py", "training", "training_resume"),
+    "checkpoint": ("training/checkpoint.py", "training", "hostile_runs training_resume"),
     "selection": ("training/selection.py", "training", "snapshots loop early_end"),
     "parsing": ("core/parsing.py", "core", "parsing"),
     "files": ("core/files.py", "core", "files"),
@@ -155,10 +155,13 @@ def passes(folder: Path, tests: Sequence[str], seconds: float | None = None) -> 
 
 def check_module(module: str, count: int, seed: int, lines: Sequence[int]) -> None:
     """Test mutants of a module and print the survivors."""
-    folder = Path(tempfile.gettempdir()) / f"gsat-mutations-{os.getuid()}" / "src"
-    file, place, names = MODULES[module]
+    place = f"gsat-mutations-{os.getuid()}{ROOT.as_posix().replace('/', '-')}"
+    folder = (
+        Path(tempfile.gettempdir()) / place / "src"
+    )  # always the same: kernels are kept by path
+    file, group, names = MODULES[module]
     target = folder / "gsat" / file  # its doctests are tests, too
-    tests = [*(f"{ROOT}/tests/{place}/test_{name}.py" for name in names.split()), str(target)]
+    tests = [*(f"{ROOT}/tests/{group}/test_{name}.py" for name in names.split()), str(target)]
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "src", folder, ignore=shutil.ignore_patterns("__pycache__"))
     compileall.compile_dir(folder, quiet=1)
