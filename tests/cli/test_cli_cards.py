@@ -46,12 +46,6 @@ def test_a_card_without_published_figures_has_no_such_column(tmp_path: Path) -> 
     assert rows["classes"] == ["4"]
 
 
-def test_regression() -> None:
-    rows = rows_of(succeed("datasets", "--check", "motif-count", "--set", "graphs=20").lines)
-    assert "classes" not in rows
-    assert " ± " in rows["train: mean ± deviation"][0]
-
-
 def test_labels_that_are_many_missing_or_oddly_named(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     store = load_dataset("houses", graphs=20).store

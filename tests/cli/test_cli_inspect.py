@@ -7,7 +7,6 @@ import io
 import json
 import math
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -54,17 +53,6 @@ def test_evaluate_repeats_the_metrics_of_the_run(
     assert valid["accuracy"] == pytest.approx(result["valid"]["accuracy"])
     saved = data.test.save(tmp_path / "graphs")
     assert json.loads(succeed("evaluate", trained.path, saved, "--json").out) == measured
-
-
-def test_without_truth_explanation_metrics_are_null_and_not_shown(
-    trained: Trained, data: package.Dataset, tmp_path: Path
-) -> None:
-    bare = data.test.compact()
-    del bare.arrays["edge_truth"]
-    (line,) = succeed("evaluate", trained.path, bare.save(tmp_path / "bare")).lines
-    assert line.startswith("all accuracy ")
-    measured = json.loads(succeed("evaluate", trained.path, tmp_path / "bare", "--json").out)
-    assert measured["explanation_auc"] is None
 
 
 # -- predict --------------------------------------------------------------------------------------
@@ -158,19 +146,6 @@ def test_explain_within_a_budget(trained: Trained) -> None:
     assert within("--top", 999) == everything
 
 
-def test_explain_draws(trained: Trained, tmp_path: Path) -> None:
-    for name, top in (("g.svg", ()), ("g.png", ("--top", 6)), ("g.pdf", ("--above", "0.1"))):
-        file = tmp_path / "pictures" / name
-        output = succeed("explain", trained.path, "--graph", 1, *top, "--out", file)
-        assert output.lines[-1] == str(file)
-    pictures = tmp_path / "pictures"
-    assert (pictures / "g.png").read_bytes().startswith(b"\x89PNG\r\n")
-    assert (pictures / "g.pdf").read_bytes().startswith(b"%PDF")
-    svg = ElementTree.fromstring((pictures / "g.svg").read_bytes())
-    assert svg.tag.endswith("svg")
-    assert not list(pictures.glob(".*"))
-
-
 def test_explain_draws_less_on_request(trained: Trained, tmp_path: Path) -> None:
     def drawn(*options: str) -> str:
         file = tmp_path / "g.svg"
@@ -217,19 +192,6 @@ def test_a_model_that_prefers_nothing_says_so(
     file = tmp_path / "g.json"
     assert "no explanation found" in succeed("explain", copied, "--graph", 0, "--out", file).out
     assert json.loads(file.read_text())["found"] is False
-
-
-def test_a_graph_without_edges_says_so(
-    trained: Trained, data: package.Dataset, tmp_path: Path
-) -> None:
-    lonely = package.GraphStore.from_arrays(
-        node_ptr=[0, 2], edge_ptr=[0, 0], edge_index=np.zeros((2, 0)), x=np.ones((2, 10))
-    )
-    saved = lonely.save(tmp_path / "lonely")
-    output = succeed("explain", trained.path, saved, "--graph", 0)
-    assert "no explanation found: " in output.out
-    assert len(succeed("predict", trained.path, saved).lines) == 2
-    refuse("evaluate", trained.path, saved)
 
 
 def test_no_edge_above_a_probability_is_not_an_error(trained: Trained) -> None:

@@ -98,18 +98,6 @@ def test_a_grid_is_shown_recorded_and_written(tmp_path: Path) -> None:
     assert line["chosen"] == {"method.irm.penalty": 1.0}
 
 
-def test_ties_and_identical_runs_are_reported(planted: dict[float, tuple[float, float]]) -> None:
-    planted |= {0.5: (0.5, 0.5), 1: (0.5, 0.5), 2: (0.5, 0.5)}
-    lines = succeed(*TUNE, "--grid", "penalty=0.5,1,2").lines
-    assert any(line.startswith("penalty=0.5 and penalty=1.0 and penalty=2.0") for line in lines)
-    assert any(line.startswith("3 settings tie") for line in lines)
-    planted |= {0.5: (0.5, 0.1)}
-    lines = succeed(*TUNE, "--grid", "penalty=1,0.5").lines
-    assert any(line.startswith("2 settings tie") for line in lines)
-    assert lines[-1].endswith("seeds 0: penalty=0.5")
-    assert not any("identical" in line for line in lines)
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

@@ -197,6 +197,7 @@ def test_patterns_and_curves_are_those_of_the_run(client: TestClient, runs: Path
     assert [p["name"] for p in groups[0]["patterns"]] == [p.name for p in expected[0].patterns]
     curves = client.get("/api/runs/mols/curves").json()
     assert curves["epochs"] == len(run.log) == 2
+    assert curves["selected"] == run.result["best_epoch"]
     assert curves["curves"]["valid"]["roc_auc"] == [line["valid"]["roc_auc"] for line in run.log]
 
 

@@ -12,7 +12,7 @@ from gsat.core.errors import GSATError
 from gsat.core.parsing import ParseError, parse_json
 from gsat.explanation import Explanation
 from gsat.web.batching import Answer, Batcher
-from gsat.web.charts import curve_values
+from gsat.web.charts import curve_values, selected_epoch
 from gsat.web.library import LoadedRun, RunLibrary
 from gsat.web.metrics import CONTENT_TYPE, Metrics
 from gsat.web.requests import (
@@ -125,7 +125,8 @@ def make_api(library: RunLibrary, batcher: Batcher, counters: Metrics) -> APIRou
     @router.get("/api/runs/{run}/curves", tags=["runs"], response_model=Curves)
     def curves(run: Name) -> Any:
         """Metrics of every epoch so far."""
-        return curve_values(library.open(run).run.log)
+        opened = library.open(run).run
+        return {**curve_values(opened.log), "selected": selected_epoch(opened)}
 
     @router.get("/api/runs/{run}/audit", tags=["runs"])
     def audit(run: Name) -> dict[str, Any]:

@@ -34,9 +34,17 @@ def curve_values(log: Log) -> dict[str, Any]:
     return {
         "epochs": len(log),
         "phases": [line["phase"] for line in log],
-        "selected": next((i for i, line in enumerate(log) if line.get("selected")), None),
         "curves": curves,
     }
+
+
+def selected_epoch(run: Run) -> int | None:
+    """The reported epoch, over all phases; of an unfinished run, the best so far."""
+    if run.recipe.members is not None:
+        return None
+    if run.finished:
+        return int(run.result["best_epoch"])
+    return max((i for i, line in enumerate(run.log) if line.get("selected")), default=None)
 
 
 def member_logs(run: Run) -> list[Log]:

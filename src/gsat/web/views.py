@@ -15,7 +15,7 @@ from gsat.explanation import Explanation
 from gsat.metric_names import shown_metrics
 from gsat.training.members import member_recipes
 from gsat.training.recipe import describe_origin
-from gsat.web.charts import line_chart, mean_curves, member_logs, scatter
+from gsat.web.charts import line_chart, mean_curves, member_logs, scatter, selected_epoch
 from gsat.web.library import LoadedRun
 from gsat.web.pictures import (
     draw_picture,
@@ -93,12 +93,7 @@ def warnings(loaded: LoadedRun) -> list[str]:
 
 def charts(loaded: LoadedRun) -> list[dict[str, Any]]:
     """Learning curves; of an ensemble, the mean over its members."""
-    members, log = member_logs(loaded.run), loaded.run.log
-    selected = None
-    if loaded.run.finished and not members:
-        # Epochs of a phase are counted from 0.
-        first = next((i for i, line in enumerate(log) if line["phase"] == "train"), 0)
-        selected = first + loaded.run.result["best_epoch"]
+    members, selected = member_logs(loaded.run), selected_epoch(loaded.run)
     return [
         {
             "title": title,
@@ -106,7 +101,7 @@ def charts(loaded: LoadedRun) -> list[dict[str, Any]]:
             "names": list(lines),
             "svg": Markup(line_chart(title, lines, selected=selected)),
         }
-        for title, lines in mean_curves(members or [log]).items()
+        for title, lines in mean_curves(members or [loaded.run.log]).items()
     ]
 
 
