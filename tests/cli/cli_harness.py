@@ -1,4 +1,4 @@
-"""How the tests of the command line call it, in this process or in one of its own."""
+"""Helpers that run commands, in this process or in a new one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TINY = ("ba2motifs", "--set", "graphs=20", "--epochs", 1, "--quiet")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command left: its exit code and what it printed."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -53,7 +53,7 @@ def gsat(*arguments: object) -> Outcome:
 
 
 def succeed(*arguments: object) -> Outcome:
-    """Run a command in this process that must end well and have nothing to complain of."""
+    """Run a command in this process that must succeed without output on standard error."""
     outcome = gsat(*arguments)
     assert outcome.code == 0, outcome
     assert outcome.err == "", outcome
@@ -61,16 +61,12 @@ def succeed(*arguments: object) -> Outcome:
 
 
 def refuse(*arguments: object) -> str:
-    """Run a command that must end with one line on standard error and exit code 2.
-
-    Returns:
-        The line.
-    """
+    """Run a command that must be refused; returns its one line on standard error."""
     return refused(gsat(*arguments))
 
 
 def refused(outcome: Outcome) -> str:
-    """The one line of a command that was refused."""
+    """Check that a command was refused; returns its one line on standard error."""
     assert outcome.code == 2, outcome
     assert outcome.out == "", outcome
     assert outcome.err.startswith("gsat: "), outcome
@@ -80,7 +76,7 @@ def refused(outcome: Outcome) -> str:
 
 
 def start(*arguments: object, **how: Any) -> subprocess.Popen[str]:
-    """Start the installed command in a process of its own, with pipes unless told otherwise."""
+    """Start the installed command in a new process, by default with pipes."""
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen([GSAT, *map(str, arguments)], **{**pipes, "env": environment(), **how})
 
@@ -95,5 +91,5 @@ def finish(process: subprocess.Popen[str]) -> Outcome:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """This process's environment, a width for help texts, and changes."""
+    """The environment of this process, with a width for help texts and changes."""
     return {**os.environ, "COLUMNS": "100", **changes}

@@ -1,4 +1,4 @@
-"""What the tests of the command line share: one trained run, and one that was interrupted."""
+"""Fixtures of the tests of the command line: a trained run and an interrupted one."""
 
 from __future__ import annotations
 

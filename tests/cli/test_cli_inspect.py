@@ -27,7 +27,7 @@ def data(trained: Trained) -> package.Dataset:
 
 @pytest.fixture(scope="module")
 def model(trained: Trained) -> package.GSAT:
-    """The model the run left."""
+    """The model of the run."""
     return package.load(trained.path)
 
 

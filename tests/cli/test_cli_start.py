@@ -1,4 +1,4 @@
-"""What answers at once: help, version, data sets; wrong usage; output that can't be written."""
+"""Help, version, data sets, wrong usage, and output that can't be written."""
 
 from __future__ import annotations
 

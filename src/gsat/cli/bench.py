@@ -337,7 +337,7 @@ def _count(runs: Sized) -> str:
 
 
 def _print_outcome(outcome: PoolResult, budget: str | None) -> None:
-    """Print which runs failed and which are left."""
+    """Print the runs that failed and the number of runs that remain."""
     for name, why in outcome.failures.items():
         print_error(f"{name} failed: {why}")
     if outcome.busy:

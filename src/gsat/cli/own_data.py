@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gsat.cli.app import Command
 from gsat.core.errors import GSATError
 from gsat.datasets.own_options import MoleculeOptions, OwnDataOptions
 
@@ -16,38 +17,32 @@ if TYPE_CHECKING:
     from gsat.datasets.load import Dataset
     from gsat.training.recipe import Recipe
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 
-# Settings that are also options of ``gsat train``; --set takes all settings.
-OPTIONS = ("smiles", "label", "id", "split", "task", "largest_fragment")
+def table_options(*names: str) -> Callable[[Command], Command]:
+    """Replace ``**table`` of a command by options, generated from the declarations of settings."""
+
+    def add(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        kept = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        options = [_option(name) for name in names]
+        command.__signature__ = signature.replace(parameters=[*kept, *options])  # type: ignore[attr-defined]
+        return command
+
+    return add
 
 
-def table_options(command: Command) -> Command:
-    """Replace ``**table`` of a command by :data:`OPTIONS`, generated from their declarations."""
-    options = []
-    for name in OPTIONS:
-        field = MoleculeOptions.model_fields[name]
-        kind: Any = str | None
-        if field.annotation is bool:
-            kind = bool
-        elif field.annotation == list[str]:
-            kind = list[str] | None
-        data = "Own data" if name in OwnDataOptions.model_fields else "Molecules"
-        option = typer.Option(
-            f"--{name.replace('_', '-')}", help=f"{data}: {field.description}.", show_default=False
-        )
-        options.append(
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=False if kind is bool else None,
-                annotation=Annotated[kind, option],
-            )
-        )
-    signature = inspect.signature(command, eval_str=True)
-    shown = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    command.__signature__ = signature.replace(parameters=[*shown, *options])  # type: ignore[attr-defined]
-    return command
+def _option(name: str) -> inspect.Parameter:
+    """Make the parameter of a setting; without a value, the setting has its default."""
+    field = MoleculeOptions.model_fields[name]
+    kinds: dict[Any, Any] = {bool: bool, list[str]: list[str] | None}
+    kind = kinds.get(field.annotation, str | None)
+    data = "Own data" if name in OwnDataOptions.model_fields else "Molecules"
+    option = typer.Option(
+        f"--{name.replace('_', '-')}", help=f"{data}: {field.description}.", show_default=False
+    )
+    default = False if kind is bool else None
+    only = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, only, default=default, annotation=Annotated[kind, option])
 
 
 def table_settings(dataset: str, given: dict[str, Any]) -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from gsat.cli.app import YOUR_DATA, command
 from gsat.cli.options import Data, RunFolder, Split
+from gsat.cli.own_data import table_options
 
 
 @command(
@@ -17,6 +18,7 @@ from gsat.cli.options import Data, RunFolder, Split
     "gsat predict runs/bbbp new-molecules.csv --out predictions.csv",
     "gsat predict runs/x --split valid",
 )
+@table_options("smiles")
 def predict(
     run: RunFolder,
     data: Data = None,
@@ -24,9 +26,7 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(help="File to write: .csv or .tsv. [default: standard output]")
     ] = None,
-    smiles: Annotated[
-        str, typer.Option(help="Molecules: column of SMILES. [default: detected]")
-    ] = "",
+    **table: Any,
 ) -> None:
     """Predict graphs, nodes or molecules, as CSV.
 
@@ -37,7 +37,7 @@ def predict(
     from gsat.training.run import open_run
 
     if data is not None and is_table(data):
-        predicted = open_run(run).predict_table(data, smiles=smiles)
+        predicted = open_run(run).predict_table(data, smiles=table["smiles"] or "")
         if out is None:
             typer.echo(predicted.to_csv(), nl=False)
             return
@@ -45,9 +45,9 @@ def predict(
         unread = f", {predicted.unread} could not be read" if predicted.unread else ""
         typer.echo(f"{len(predicted)} molecules{unread} · {out}")
         return
-    table = open_run(run).predict(data, split)
-    text = table.to_csv(out)
+    predictions = open_run(run).predict(data, split)
+    text = predictions.to_csv(out)
     if out is None:
         typer.echo(text, nl=False)
     else:
-        typer.echo(f"{len(table)} {table.level}s · {out}")
+        typer.echo(f"{len(predictions)} {predictions.level}s · {out}")

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     "gsat train molecules.csv --members 5 --jobs 2",
     "gsat train ba2motifs --set r_final=0.6 --epochs 50",
 )
-@table_options
+# --set takes every setting; these are options as well.
+@table_options("smiles", "label", "id", "split", "task", "largest_fragment")
 def train(
     dataset: DatasetArgument,
     backbone: BackboneOption = "",

@@ -1,4 +1,4 @@
-"""What a request may contain: limits, errors, bodies and queries."""
+"""Requests: limits, errors, and models of bodies and queries."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class GraphInput(Body):
 
 
 class Question(Body):
-    """What to predict or explain: exactly one of `graph`, `graphs` and `smiles`."""
+    """The items to predict or explain: exactly one of `graph`, `graphs` and `smiles`."""
 
     KINDS: ClassVar = ("graph", "graphs", "smiles")
 

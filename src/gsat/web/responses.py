@@ -56,7 +56,7 @@ class Runs(BaseModel):
 
 
 class ModelValues(BaseModel):
-    """What a model needs and predicts."""
+    """Inputs and outputs of a model."""
 
     kind: str = Field(description="The kind of task, such as 'binary'.")
     level: str = Field(description="'graph' or 'node'.")

@@ -26,9 +26,9 @@ from gsat.web.pictures import (
 from gsat.web.requests import SORTS, SPLITS
 from gsat.web.scored import ScoredSplit
 
-MAX_CLASSES: Final = 30  # of a confusion matrix
-MAX_FEATURES: Final = 40  # columns of a table of node features
-MAX_NODES: Final = 400  # rows of it
+MAX_CLASSES: Final = 30  # in a confusion matrix
+MAX_FEATURES: Final = 40  # columns of the table of node features
+MAX_NODES: Final = 400  # rows of the table of node features
 MAX_EDGES: Final = 500  # rows of the table of edges
 FRAGMENTS: Final = 8
 
@@ -132,7 +132,7 @@ def predicted_against_true(scored: ScoredSplit) -> Markup | None:
 
 
 def sort_titles(scored: ScoredSplit, has_truth: bool) -> list[tuple[str, str]]:
-    """What a gallery can be sorted by, with titles."""
+    """Sort keys of a gallery, with titles."""
     titles = {"auc": "explanation AUC", "value": "prediction"}
     left_out = {"confidence"} if scored.task.kind == "regression" else {"error", "value"}
     if not has_truth:
