@@ -250,7 +250,7 @@ class Explanation(torch_geometric.explain.Explanation):
 
     @property
     def num_units(self) -> int:
-        """How many edges there are; both directions of an undirected edge count once."""
+        """The number of edges; both directions of an undirected edge count once."""
         return len(self.units()[1])
 
     def ranked_edges(self) -> list[RankedEdge]:

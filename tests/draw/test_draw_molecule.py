@@ -201,7 +201,7 @@ def test_the_truth_of_hydrogens_that_are_not_drawn_is_around_their_atom(
     assert "ground truth" in "".join(e.text or "" for e in root.iter())
 
 
-def test_unreliable_explanations_has_pale_colours() -> None:
+def test_unreliable_explanations_have_pale_colours() -> None:
     scale = ColourScale(0.5, 1, fade=0.4)
     assert all(p > b for p, b in zip(scale.colour(1), ColourScale(0.5, 1).colour(1), strict=True))
     svg = explanation_svg(explanation_of(NITRO, HIGH), doubt="seeds disagree")

@@ -343,7 +343,7 @@ def draw_examples(
     """Draw a page of examples: rows are methods, and columns are graphs with one title each.
 
     A graph has the same layout in all rows. The scores of a row have one scale, which is in the
-    legend. With ``columns``, only so many graphs stand side by side, and the others follow below.
+    legend. At most ``columns`` graphs stand side by side, and the others follow below.
     """
     if path is not None:
         check_suffix(path, PICTURES)

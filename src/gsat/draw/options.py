@@ -1,4 +1,4 @@
-"""How explanations are drawn: one declaration for all kinds of graphs and files."""
+"""Options of pictures, for all kinds of graphs and files."""
 
 from __future__ import annotations
 

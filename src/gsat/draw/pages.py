@@ -88,7 +88,7 @@ def report_page(molecules: Sequence[ExplainedMolecule], info: ReportInfo) -> str
     scale = ColourScale.of([molecule.explanation for molecule in molecules])
     largest = largest_effect(
         [
-            _fragment_length(molecule, fragment)
+            _length(molecule.effect(fragment), molecule.log_odds(fragment))
             for molecule in molecules
             for fragment in molecule.fragments[:FRAGMENTS]
         ]
@@ -159,21 +159,16 @@ def _card(
 def _fragment(
     molecule: ExplainedMolecule, fragment: ScoredFragment, largest: float
 ) -> dict[str, Any]:
+    effect, log_odds = molecule.effect(fragment), molecule.log_odds(fragment)
     return {
         "name": fragment.name,
         "smiles": fragment.smiles,
         "used": fragment.used,
         "score": f"{fragment.score:.2f}",
-        "bar": effect_bar(_fragment_length(molecule, fragment), largest),
-        "effect": signed(molecule.effect(fragment)),
-        "odds": odds_factor(molecule.log_odds(fragment)),
+        "bar": effect_bar(_length(effect, log_odds), largest),
+        "effect": signed(effect),
+        "odds": odds_factor(log_odds),
     }
-
-
-def _fragment_length(molecule: ExplainedMolecule, fragment: ScoredFragment) -> float | None:
-    """Return the effect of a fragment on log-odds, or on a number, for its bar."""
-    change = molecule.log_odds(fragment)
-    return molecule.effect(fragment) if change is None else change
 
 
 def _nearest(molecule: ExplainedMolecule) -> str:
@@ -221,7 +216,9 @@ def pattern_values(
     shown = [[p for p in group.patterns if p.odds_ratio > 1][:SHOWN] for group in groups]
     examples = {i for patterns in shown for pattern in patterns for i in pattern.examples}
     scale = ColourScale.of([molecules[i].explanation for i in sorted(examples)])
-    largest = largest_effect([_pattern_length(p) for patterns in shown for p in patterns])
+    largest = largest_effect(
+        [_length(p.effect, p.log_odds) for patterns in shown for p in patterns]
+    )
     listed = [
         {
             "heading": group.name if info.regression else f"Predicted {group.name}",
@@ -255,16 +252,11 @@ def _row(
         "odds": f"{pattern.odds_ratio:.1f}" if pattern.odds_ratio < 1000 else "> 1000",
         "q": f"{pattern.q_value:.2g}",
         "significant": pattern.q_value <= SIGNIFICANT,
-        "bar": effect_bar(_pattern_length(pattern), largest),
+        "bar": effect_bar(_length(pattern.effect, pattern.log_odds), largest),
         "effect": _effect(pattern),
         "factor": odds_factor(pattern.log_odds),
         "examples": [_example(molecules[i], scale) for i in pattern.examples],
     }
-
-
-def _pattern_length(pattern: Pattern) -> float | None:
-    """Return the effect on log-odds, or on a number, for the bar."""
-    return pattern.effect if pattern.log_odds is None else pattern.log_odds
 
 
 def _effect(pattern: Pattern) -> str:
@@ -356,6 +348,11 @@ def odds_factor(log_odds: float | None) -> str:
     factor = math.exp(min(abs(log_odds), 50))
     digits = ">1000" if factor > 1000 else f"{factor:.{1 if factor < 9.95 else 0}f}"
     return f"{'÷' if log_odds < 0 and digits != '1.0' else '×'}{digits}"
+
+
+def _length(effect: float | None, log_odds: float | None) -> float | None:
+    """Return the length of an effect's bar: on log-odds or, in a regression, on the number."""
+    return effect if log_odds is None else log_odds
 
 
 def effect_bar(effect: float | None, largest: float) -> str:

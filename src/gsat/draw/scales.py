@@ -91,11 +91,9 @@ class ColourScale:
 
 
 def _mixed(share: float) -> Colour:
-    place = share * (len(_STOPS) - 1)
-    step = min(int(place), len(_STOPS) - 2)
+    places = np.linspace(0, 1, len(_STOPS))
     red, green, blue = (
-        (below + (place - step) * (above - below)) / 255
-        for below, above in zip(_STOPS[step], _STOPS[step + 1], strict=True)
+        float(np.interp(share, places, part)) / 255 for part in np.transpose(_STOPS)
     )
     return red, green, blue
 

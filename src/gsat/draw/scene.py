@@ -239,6 +239,9 @@ def scene(
     at = _places(explanation, ends) if at is None else at
     shade = explanation.get("shade")
     labels = _labels(explanation, nodes, node_types) if shade is None else [""] * nodes
+    names = explanation.node_names()
+    if node_types is not None:
+        names = [f"{label}{name}" for label, name in zip(labels, names, strict=True)]
     radius = _radius(at, named=node_types is not None)
     low, high = options.scale or score_range([explanation])
     return Scene(
@@ -256,7 +259,7 @@ def scene(
         chosen_nodes=chosen_nodes,
         marked=explanation.marked,
         labels=labels,
-        names=_names(explanation, None if node_types is None else labels),
+        names=names,
         numbers=np.arange(nodes) if node_id is None else node_id.numpy(force=True),
         low=low,
         high=high,
@@ -294,14 +297,6 @@ def _labels(explanation: Explanation, nodes: int, names: Sequence[str] | None) -
     several = x.is_floating_point() or not bool((x > 1).any())
     kinds = x.argmax(dim=-1) if x.size(1) > 1 and several else x[:, 0].long()
     return [names[kind] if 0 <= kind < len(names) else "?" for kind in kinds.tolist()]
-
-
-def _names(explanation: Explanation, types: list[str] | None) -> list[str]:
-    """Name nodes by their numbers in the whole graph, with a type or a word where there is one."""
-    names = explanation.node_names()
-    if types is None:
-        return names
-    return [f"{label}{name}" for label, name in zip(types, names, strict=True)]
 
 
 def _radius(at: Floats, named: bool) -> float:

@@ -77,7 +77,7 @@ class GSATExplainer(ExplainerAlgorithm):
             An ``Explanation`` with ``edge_mask`` ``[E]``, in the order of ``edge_index``.
 
         Raises:
-            GSATError: If ``model`` is no :class:`PyGModel`.
+            GSATError: If ``model`` is not a :class:`PyGModel`.
         """
         if not isinstance(model, PyGModel):
             raise GSATError(
