@@ -1,12 +1,17 @@
-"""Records as runs write them, with made-up numbers, and small trained runs."""
+"""Records as runs write them, with made-up numbers, and small runs trained in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+import gsat
+from gsat.launch.pool import PoolResult
 from gsat.models import BACKBONES
 from gsat.study.study import Experiment
+from gsat.training.recipe import Recipe
+from gsat.training.results import record_once
 
 # Small enough to be trained in a test.
 SMALL = (("graphs", 30), ("epochs", 2), ("hidden", 8), ("layers", 1))
@@ -45,6 +50,27 @@ def lines(experiment: Experiment, aucs: Mapping[int, float | None]) -> list[dict
         line(experiment, seed, test={"accuracy": (auc or 0) / 2, "explanation_auc": auc})
         for seed, auc in aucs.items()
     ]
+
+
+def train_here(started: list[str]) -> Callable[..., PoolResult]:
+    """A stand-in for ``train_each`` that trains in this process, and lists the names of runs."""
+
+    def train_each(runs: Mapping[str, Recipe], folder: Path, **how: Any) -> PoolResult:
+        results = {}
+        for name, recipe in runs.items():
+            started.append(name)
+            if (folder / name / "recipe.toml").exists():
+                run = gsat.resume(folder / name)
+            else:
+                options = {"checkpoint_seconds": 0, "pretrained_cache": how["pretrained_cache"]}
+                run = gsat.train(recipe, folder / name, **options)
+            if "record" in how:
+                record_once(how["record"], run.record())
+            how["done"](name, run.result)
+            results[name] = run.result
+        return PoolResult(results)
+
+    return train_each
 
 
 def table_rows(text: str) -> dict[str, list[str]]:

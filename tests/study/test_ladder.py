@@ -49,16 +49,13 @@ def climb(
     def climbed(*plans: Plan, **options: Any) -> tuple[Tuned, list[Recipe], list[int]]:
         trained: list[Recipe] = []
         audited: list[int] = []
-        hashes: list[str] = []
+        rungs: dict[str, int] = {}  # by recipe hash
 
         def fake(runs: Mapping[str, Recipe], folder: Path, **_: Any) -> PoolResult:
             good, bad = {}, {}
             for name, recipe in runs.items():
                 trained.append(recipe)
-                plain = recipe.model_copy(update={"seed": 0}).hash()
-                if plain not in hashes:
-                    hashes.append(plain)
-                accuracy = plans[hashes.index(plain)][0]
+                accuracy = plans[rungs.setdefault(recipe.hash(), len(rungs))][0]
                 if accuracy is None:
                     bad[name] = "training broke down"
                 else:
@@ -69,7 +66,7 @@ def climb(
         def audit(points: Any, *_: Any) -> Any:
             out = []
             for point in points:
-                number = hashes.index(point.recipe_hash)
+                number = rungs[point.recipe_hash]
                 if point.outcomes is None:
                     audited.append(number)
                 outcome, gap = plans[number][1:]

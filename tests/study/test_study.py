@@ -104,18 +104,6 @@ def test_ablations_differ_from_gsat_in_what_they_are_named_for() -> None:
     }  # fmt: skip
 
 
-def test_gmt_is_run_as_its_authors_did() -> None:
-    study = find_study("gmt")
-    assert {e.recipe(0).settings.variant for e in study.experiments} == {"sam", "lin"}
-    settings = {
-        data: study.experiment(data, "gmt", "gin", "sam").recipe(0).settings
-        for data in ("spmotif-0.5", "spmotif-0.7")
-    }
-    assert {d: (s.samples, s.info_coef, s.r_interval) for d, s in settings.items()} == {
-        "spmotif-0.5": (80, 0.5, 10), "spmotif-0.7": (200, 0.1, 20)
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("one", "many", "data"),
     [("snapshots", "ensemble", "mutag"), ("both-ways", "both-ways-ensemble", "spmotif-0.5")],
@@ -138,17 +126,6 @@ def test_each_interpretation_changes_one_setting_and_keeps_the_papers_numbers() 
         assert len(changed) == (1 if row.variant else 0), (cell, changed)
         key = (row.method, row.backbone, cell.dataset, cell.table.metric)
         assert find_published(*key) == cell.published
-
-
-def test_the_sweeps_are_the_papers() -> None:
-    study = find_study("fig-regulariser")
-    assert study.figure is not None
-    r, weight = study.figure.sweep
-    assert (max(r.values), min(r.values), len(r.values)) == (0.9, 0.1, 9)
-    assert (max(weight.values), min(weight.values)) == (1.0, 1e-5)
-    assert len(study.experiments) == 3 * (9 + 6)
-    settings = study.point("spmotif-0.5", "gsat", weight, 0.01).recipe(0).settings
-    assert (settings.regulariser, settings.info_coef) == ("l1", 0.01)
 
 
 def _flat(tables: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tuning_harness import SMALL, irm, train_here
+from tuning_harness import SMALL, irm
 
 import gsat
 from gsat.core.errors import GSATError, Interrupted, RecipeError, RunError
@@ -20,6 +20,7 @@ from gsat.study.grids import GRIDS, Point, default_grid, parse_grid
 from gsat.study.tune import Tuned, tune
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.results import read_records
+from study_harness import train_here
 
 Runs = Mapping[str, Recipe]
 Outcome = dict[str, Any] | str
@@ -316,7 +317,7 @@ def test_the_point_that_passed_for_most_seeds_is_chosen_then_the_most_necessary(
 def test_tuning_by_audit_takes_explanations_that_pass_and_audits_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "train_each", train_here(lambda name: None))
+    monkeypatch.setattr(module, "train_each", train_here([]))
     settings = {"graphs": 60, "epochs": 2, "hidden": 8, "layers": 1}
     audits = []
     audit = gsat.Run.audit

@@ -13,18 +13,19 @@ from typing import Any
 
 import pytest
 import tuning_harness
-from tuning_harness import GRID, SMALL, irm, train_here
+from tuning_harness import GRID, SMALL, irm
 
 import gsat
 from gsat.study import tune as module
 from gsat.study.tune import Tuned, tune
+from study_harness import train_here
 
 
 @pytest.fixture
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Runs are trained in this process; the list holds the names of those that were started."""
     started: list[str] = []
-    monkeypatch.setattr(module, "train_each", train_here(started.append))
+    monkeypatch.setattr(module, "train_each", train_here(started))
     monkeypatch.setattr(os, "fsync", lambda handle: None)
     return started
 
@@ -42,7 +43,9 @@ def test_a_killed_tuning_resumes(trained: list[str], tmp_path: Path) -> None:
     trained.clear()
     killed = tmp_path / "killed"
     killed.mkdir()
-    process = subprocess.Popen([sys.executable, tuning_harness.__file__, str(killed)])
+    path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, tuning_harness.__file__, str(killed)]
+    process = subprocess.Popen(command, env=os.environ | path)
     try:
         deadline = time.monotonic() + 120
         while not (killed / "waiting").exists():
