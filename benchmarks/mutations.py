@@ -40,7 +40,11 @@ MODULES = {
     "gsat": ("gsat.py", "", "refinement gsat attention"),
     "metrics": ("metrics.py", "", "metrics"),
     "loop": ("training/loop.py", "training", "loop training_resume"),
-    "checkpoint": ("training/checkpoint.py", "training", "hostile_runs training_resume snapshots loop"),
+    "checkpoint": (
+        "training/checkpoint.py",
+        "training",
+        "hostile_runs training_resume snapshots loop",
+    ),
     "selection": ("training/selection.py", "training", "snapshots loop"),
     "parsing": ("core/parsing.py", "core", "parsing"),
     "files": ("core/files.py", "core", "files"),

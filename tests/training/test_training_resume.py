@@ -272,6 +272,18 @@ def test_a_last_file_that_names_nothing_is_a_warning(
     assert differing(outcome(path), uninterrupted) == []
 
 
+def test_a_checkpoint_names_no_other_files(stopped: Callable[[int], Path]) -> None:
+    path = stopped(9)
+    for folder in (path / "ckpt").glob("epoch-*"):
+        shutil.copy(folder / "state.safetensors", path / "other.safetensors")
+        described = json.loads((folder / "state.json").read_text())
+        checks = described["sha256"]
+        checks["../../other.safetensors"] = checks["state.safetensors"]
+        (folder / "state.json").write_text(json.dumps(described))
+    with pytest.raises(CheckpointError, match="other files"):
+        gsat.resume(path)
+
+
 def test_a_checkpoint_of_another_model_is_refused(
     stopped: Callable[[int], Path], tmp_path: Path
 ) -> None:
