@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 from scipy import stats
 
 import gsat
-from gsat.core.errors import GSATError
+from gsat.core.errors import CheckpointError, GSATError
 from gsat.methods import Phase
 from gsat.tasks import Task
 from gsat.training import checkpoint
@@ -80,6 +81,20 @@ def test_a_checkpoint_with_foreign_snapshots_is_refused(run_path: Path) -> None:
     checkpoint.write(run_path / "ckpt", state)
     with pytest.raises(GSATError, match="does not fit this model"):
         gsat.resume(run_path)
+
+
+def test_snapshots_are_named_by_their_epochs(tmp_path: Path) -> None:
+    weights = {"w": torch.zeros(1)}
+
+    def saved(name: Any) -> dict[int, dict[str, torch.Tensor]]:
+        state = checkpoint.State(1, weights, best=weights, snapshots={name: weights})
+        checkpoint.write(tmp_path, state)
+        return checkpoint.read(tmp_path)[0].snapshots
+
+    assert saved(7) == {7: weights}
+    for name in ("x", "9" * 11):
+        with pytest.raises(CheckpointError, match=name):
+            saved(name)
 
 
 def test_no_more_are_restored_than_are_kept() -> None:
