@@ -149,7 +149,7 @@ def _card(
 
 
 def _as_question(body: bytes) -> Any:
-    """Parse what was entered; graphs are wrapped as the API expects them."""
+    """Parse the input; graphs are wrapped as in a request body of the API."""
     if not body.strip():
         raise BadInputError(f"enter a graph, such as {EXAMPLE}")
     try:
