@@ -1,4 +1,4 @@
-"""`gsat.open_run`: what a run says of itself, its graphs, predictions and explanations."""
+"""`gsat.open_run`: description, graphs, predictions and explanations of a run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> gsat.Run:
     return gsat.train(make_recipe(str(data), settings=settings), folder / "run")
 
 
-# -- what a run says of itself ---------------------------------------------------------------------
+# -- contents of a run -----------------------------------------------------------------------------
 
 
 def test_opening_loads_neither_model_nor_data(run: gsat.Run) -> None:

@@ -1,4 +1,4 @@
-"""Small runs, what they leave behind, and a process in which to kill them."""
+"""Small runs, their files, and a process in which they are killed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def small_recipe(seed: int = 0, method: str = "gsat", **settings: Any) -> Recipe
 
 @contextmanager
 def stopping(epochs: int) -> Iterator[None]:
-    """Training breaks off when so many epochs are logged, the last one unsaved."""
+    """Interrupt training after this number of logged epochs, the last one unsaved."""
     left = [epochs]
 
     def advance(self: Progress, status: str = "", steps: int = 1) -> None:
@@ -53,7 +53,7 @@ def stopping(epochs: int) -> Iterator[None]:
 
 
 def outcome(path: Path) -> dict[str, bytes]:
-    """Everything of a finished run that may not depend on how often it was interrupted."""
+    """Files of a finished run that must not depend on interruptions."""
     last = path / "ckpt" / (path / "ckpt" / "LAST").read_text().strip()
     files = [path / "metrics.jsonl", *(path / "best").iterdir(), *last.iterdir()]
     found = {str(file.relative_to(path)): file.read_bytes() for file in files}
@@ -63,7 +63,7 @@ def outcome(path: Path) -> dict[str, bytes]:
 
 
 def differing(one: dict[str, bytes], other: dict[str, bytes]) -> list[str]:
-    """The names of the files that two runs do not have in common, byte by byte."""
+    """Names of the files that differ between two runs."""
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
 
 
@@ -85,7 +85,7 @@ def flip_byte(file: Path, where: float = 0.5) -> None:
 
 
 def mark(pretrained_cache: Path) -> None:
-    """Make the one first phase on a pretrained_cache known by the loss of its first epoch, 42."""
+    """Mark the cached backbone: the loss of its first epoch becomes 42."""
     (kept,) = pretrained_cache.glob("*/seed-0")
     state, _ = checkpoint.read(kept)
     state.values["log"][0]["train"]["loss"] = 42.0
@@ -93,7 +93,7 @@ def mark(pretrained_cache: Path) -> None:
 
 
 def is_marked(run: Path) -> bool:
-    """Whether a run has taken it from there."""
+    """Whether a run began with the marked backbone."""
     return epochs_logged(run)[0]["train"]["loss"] == 42.0
 
 
@@ -114,7 +114,7 @@ def one_line(error: BaseException) -> str:
 
 
 class Victim:
-    """Talks to ``training_victim.py``: imported once, it forks a fresh child for every run."""
+    """A client of ``training_victim.py``, which forks a fresh child for every run."""
 
     def __enter__(self) -> Self:
         script = Path(__file__).with_name("training_victim.py")
@@ -129,7 +129,7 @@ class Victim:
         self.process.wait(timeout=60)
 
     def train(self, recipe: Recipe, out: Path, **how: Any) -> dict[str, Any]:
-        """Train in a child; see the script for what may befall it and what comes back."""
+        """Train in a child; the script describes requests and answers."""
         assert self.process.stdin
         assert self.process.stdout
         request = {"tables": recipe.tables(), "out": str(out), **how}

@@ -38,7 +38,7 @@ class Toy(Method):
         with seeded(seed, "critic"):
             self.critic = nn.Linear(model.backbone.hidden, 1)
             self.shadow = nn.Linear(model.backbone.hidden, 1)
-        # One weight, two names: what is tied must be saved and restored all the same.
+        # Tied weights must be saved and restored, too.
         self.shadow.weight = self.critic.weight
         self.average, self.steps, self.lowest = 1.0, 0, math.inf
         self.begun: list[str] = []

@@ -4,7 +4,7 @@ A request is a JSON line: ``tables`` (the recipe), ``out``, ``checkpoint_seconds
     kill: [event, name, count]: SIGKILL just before the count-th such operation on such a file,
         with the file half-written if it was about to be written;
     kill_after: SIGKILL just before the n-th operation of any kind in ``out``;
-    interrupt: [epoch, times]: Ctrl-C, so often, in a step of that epoch.
+    interrupt: [epoch, times]: Ctrl-C, this many times, in a step of that epoch.
 The answer is a JSON line: ``killed`` (the signal, or null), ``error`` (kind and message, or null),
 ``operations`` (how many there were), ``handler`` (whether Ctrl-C is handled as before).
 """
@@ -44,7 +44,7 @@ def main() -> None:
         if child == 0:
             os.close(reading)
             try:
-                answer = befall(request)
+                answer = run_request(request)
             except BaseException as error:
                 answer = {"error": [type(error).__name__, str(error)]}
             os.write(writing, json.dumps(answer).encode())
@@ -58,7 +58,7 @@ def main() -> None:
         sys.stdout.flush()
 
 
-def befall(request: dict[str, Any]) -> dict[str, Any]:
+def run_request(request: dict[str, Any]) -> dict[str, Any]:
     operations = watch(Path(request["out"]), request.get("kill"), request.get("kill_after"))
     if "interrupt" in request:
         epoch, times = request["interrupt"]

@@ -1,4 +1,4 @@
-"""Waiting for something another thread or process does."""
+"""Wait for another thread or process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def wait_until(holds: Callable[[], object], seconds: float = 120) -> None:
-    """Wait until something holds; fail if that takes longer than anyone would wait."""
+    """Wait until a condition holds; fail after this number of seconds."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""What the tests of training share: one thread, a disk that does not wait, small runs."""
+"""Shared fixtures of the training tests: no fsync, small runs, jobs in this process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """What the small run leaves when nothing interrupts it."""
+    """Files of the small run without interruptions."""
     out = tmp_path_factory.mktemp("uninterrupted") / "run"
     gsat.train(small_recipe(), out)
     return outcome(out)
@@ -36,7 +36,7 @@ def victim() -> Iterator[Victim]:
 
 @pytest.fixture
 def run_path(tmp_path: Path) -> Path:
-    """A run directory that is not there yet."""
+    """Path of a run directory that does not exist yet."""
     return tmp_path / "run"
 
 

@@ -1,4 +1,4 @@
-"""What one process and two of them do alike."""
+"""Tasks shared by the tests with one process and with two."""
 
 from __future__ import annotations
 

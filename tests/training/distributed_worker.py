@@ -1,6 +1,6 @@
-"""What two processes do under torchrun for the tests: everything that needs both, in one launch.
+"""Tasks of two processes under torchrun, all in one launch.
 
-Each writes what it has at the end of each task to ``FOLDER/NAME-RANK.safetensors`` or ``.json``.
+Each process writes the results of each task to ``FOLDER/NAME-RANK.safetensors`` or ``.json``.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def main(folder: Path) -> None:
 
 
 def _collectives(group: ProcessGroup, answer: Any) -> None:
-    """What the group offers, one by one."""
+    """Every collective operation of the group."""
     mine = np.array_split(NUMBERS, [3])[group.rank]
     mean = group.mean(torch.tensor(np.nanmean(mine)), torch.tensor(mine))
     answers: dict[str, Any] = {
@@ -133,7 +133,7 @@ def _gradients(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _killed(out: Path) -> None:
-    """The second process is killed in the ninth epoch, with no time to say so."""
+    """The second process is killed in the ninth epoch, without a message."""
     seen = [0]
 
     def advance(self: Progress, status: str = "", steps: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""Metrics of a model on a split, computed again from what it says of each graph alone."""
+"""Metrics of a model on a split, computed again graph by graph."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def data() -> Dataset:
 
 @pytest.fixture(scope="module")
 def model(data: Dataset) -> gsat.GSAT:
-    """Any weights will do that say different things of different graphs."""
+    """A model that predicts different classes for different graphs."""
     model = gsat.GSAT(gsat.GIN.for_data(data, hidden=8, seed=2), seed=2)
     model.train()
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""A run directory from a stranger can refuse to work, but it can't do harm."""
+"""Untrusted run directories are refused, and do no harm."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_hard_link_to_a_users_file_is_not_written_to(stopped: Path, tmp_path: 
 
 
 def describe(run: Path, **changes: Any) -> None:
-    """Change a description and its checksum, as who writes one would."""
+    """Change a description and its checksum."""
     file = run / "best" / "model.json"
     values = {**json.loads(file.read_text()), **changes}
     del values["check"]

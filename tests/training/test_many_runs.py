@@ -211,7 +211,7 @@ def test_a_worker_waits_for_the_one_before_it_to_end(tmp_path: Path) -> None:
 def test_a_run_that_another_process_has_just_begun_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was not there when this process looked, and is when it wants to make it."""
+    """The run appears after this process has looked for it, and before it creates it."""
     recipe, real = small_recipe(0, epochs=1), train_module.train
 
     def late(*args: Any, **how: Any) -> Any:

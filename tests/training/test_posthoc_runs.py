@@ -1,4 +1,4 @@
-"""Post-hoc explainers as runs: the frozen network, the log, and that a kill does not matter."""
+"""Post-hoc explainers as runs: the frozen network, the log, the reported metrics."""
 
 from __future__ import annotations
 

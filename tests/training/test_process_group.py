@@ -46,7 +46,7 @@ def torchrun(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What two processes left; see ``distributed_worker.py``."""
+    """Files of two processes; see ``distributed_worker.py``."""
     folder = tmp_path_factory.mktemp("both")
     done = torchrun(WORKER, folder)
     assert "Signal 9 (SIGKILL)" in done.stderr, done.stderr  # the last thing it does

@@ -1,4 +1,4 @@
-"""Recipes: the shipped ones are the paper's, every mistake is named, nothing is lost in TOML."""
+"""Recipes: shipped settings are the paper's, mistakes are named, TOML and hashes are stable."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_an_unknown_name_is_an_error(asked: dict[str, Any], said: str) -> None:
 
 @pytest.fixture
 def refused(tmp_path: Path) -> Callable[[str | bytes], str]:
-    """What is said of a recipe file that is refused."""
+    """The message about a recipe file that is refused."""
 
     def refuse(content: str | bytes) -> str:
         file = tmp_path / "mine.toml"

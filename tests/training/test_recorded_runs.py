@@ -1,4 +1,4 @@
-"""Recorded runs: each once, whoever writes; their mean and spread."""
+"""Recorded runs: each is recorded once; their mean and standard deviation."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def weights(model: torch.nn.Module) -> dict[str, bytes]:
 
 @pytest.fixture
 def generators() -> Iterator[None]:
-    """Fails when a test's body has drawn from a generator that belongs to the user."""
+    """Fail if a test has drawn from a global generator, which belongs to the user."""
     before = (torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate())
     yield
     assert torch.equal(torch.get_rng_state(), before[0])

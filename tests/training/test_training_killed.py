@@ -1,7 +1,7 @@
 """kill -9 at any moment, and Ctrl-C: what is left can be resumed, to the same bytes.
 
 The runs are real processes. They are killed just before a file operation, with the file at hand
-half-written, so every kind of moment is met and not only the likely ones.
+half-written, so that rare moments are covered, too.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_killed_at_random_moments(
 def test_killed_before_the_recipe_is_written(
     name: str, victim: Victim, run_path: Path, uninterrupted: dict[str, bytes]
 ) -> None:
-    """There is nothing to resume, and nothing in the way of the same command."""
+    """There is nothing to resume, and the same command works."""
     assert victim.train(small_recipe(), run_path, kill=("open", name, 1))["killed"]
     assert left_over(run_path) != []
     with pytest.raises(RunError, match="is not a run"):

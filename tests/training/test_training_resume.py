@@ -30,7 +30,7 @@ from training_harness import (
 
 @pytest.fixture(scope="module")
 def stopped_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, float], Path]:
-    """Runs that broke off, each made once."""
+    """Interrupted runs, each made once."""
     folder = tmp_path_factory.mktemp("stopped")
 
     @functools.cache
@@ -45,7 +45,7 @@ def stopped_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, flo
 
 @pytest.fixture
 def stopped(run_path: Path, stopped_once: Callable[[int, float], Path]) -> Callable[[int], Path]:
-    """``stopped(k)``: a run that broke off when k epochs were logged and k - 1 were saved."""
+    """``stopped(k)``: a run interrupted when k epochs were logged and k - 1 were saved."""
 
     def make(epochs: int, checkpoint_seconds: float = 0.0) -> Path:
         return shutil.copytree(stopped_once(epochs, checkpoint_seconds), run_path)
@@ -205,7 +205,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
 def test_the_fall_back_is_kept_until_there_is_another(
     stopped: Callable[[int], Path],
 ) -> None:
-    """Having fallen back once, a run can fall back again, from whichever epoch it has reached."""
+    """A run that has fallen back once can fall back again, from any later epoch."""
     path = stopped(9)
     flip_byte(path / "ckpt" / "epoch-8" / "state.json")
     for epochs, folder in ((2, "epoch-8"), (1, "epoch-8"), (2, "epoch-9")):

@@ -36,7 +36,7 @@ def fit(out: Path, model: gsat.GSAT | None = None, **settings: Any) -> gsat.Run:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that nothing interrupted."""
+    """An uninterrupted run."""
     out = tmp_path_factory.mktemp("wrapped") / "run"
     torch.manual_seed(5)
     fit(out)
