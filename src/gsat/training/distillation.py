@@ -8,7 +8,6 @@ from typing import Any
 
 from gsat.core.errors import GSATError
 from gsat.core.registry import METHODS
-from gsat.methods.distilled import DistilledSettings
 from gsat.methods.gsat import GSATSettings
 from gsat.training.recipe import Recipe, from_tables, with_settings
 from gsat.training.run import Run
@@ -56,14 +55,10 @@ def distillation_recipe(teacher: str | Path, settings: Mapping[str, Any] | None 
             f"{teacher} was trained by {recipe.method}; only runs of GSAT, GSAT* and the like can "
             "be distilled"
         )
-    own = recipe.settings.model_dump()
-    shared = {name: own[name] for name in GSATSettings.model_fields}
+    shared = recipe.settings.model_dump(include=set(GSATSettings.model_fields))
     tables = recipe.tables()
     tables.pop("members", None)
     tables["data"]["split_seed"] = recipe.split_seed
-    tables["method"] = {
-        "name": METHOD,
-        METHOD: {**shared, "teacher": str(Path(teacher).absolute())},
-    }
-    assert DistilledSettings.model_fields.keys() >= tables["method"][METHOD].keys()
+    own = {**shared, "teacher": str(Path(teacher).absolute())}
+    tables["method"] = {"name": METHOD, METHOD: own}
     return with_settings(from_tables(tables), settings or {})

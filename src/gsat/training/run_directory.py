@@ -163,15 +163,6 @@ class RunDirectory:
                 "in it; its files are lost: train it again"
             )
 
-    def await_lock(self, seconds: float) -> None:
-        """Wait until no other process trains in this directory.
-
-        The worker of a command that was killed, or of a node given up for dead, may take some time
-        to end.
-        """
-        with self.locked(wait=seconds):
-            pass
-
     # -- the log --------------------------------------------------------------------------------
 
     def log(self, line: dict[str, Any]) -> None:

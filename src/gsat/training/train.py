@@ -238,7 +238,9 @@ def train_or_resume(
         except RunExistsError:  # another process has begun it since
             folder.check_same_recipe(recipe)
     if not folder.result_path.is_file():
-        folder.await_lock(patience)
+        # The worker of a killed command, or of a lost node, may take some time to end.
+        with folder.locked(wait=patience):
+            pass
     return resume(out, options, data=data)
 
 
