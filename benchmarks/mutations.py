@@ -35,7 +35,7 @@ PRELOADED = ("pytest", "torch", "torch_geometric.data", "numba", "pydantic", "sa
              "scipy.stats", "sklearn.metrics", "rdkit.Chem")  # fmt: skip
 # The source file of a module; the folder and names of its tests, those that fail fastest first.
 MODULES = {
-    "attention": ("attention.py", "", "attention refinement"),
+    "attention": ("attention.py", "", "attention refinement gsat"),
     "bottleneck": ("bottleneck.py", "", "bottleneck"),
     "gsat": ("gsat.py", "", "refinement gsat attention"),
     "metrics": ("metrics.py", "", "metrics"),

@@ -129,11 +129,13 @@ class GSAT(InterpretableModel):
         h = self.backbone.embed(batch, draws=child("first run"))  # [N, k], on the whole graph G
         logits = self.extractor(h, batch, child("extractor"))  # [E] or [N]
         p = torch.sigmoid(logits)
-        if draws and self.options.samples:
+        if draws is None:  # α = p
+            return ModelOutput(self.answer(batch, p), edge_weights(p, batch, self.on), p, p)
+        if self.options.samples:
             return self._average_samples(logits, batch, draws)
-        alpha = self._sample(logits, batch, draws) if draws else p  # α ~ Bern(p)
+        alpha = self._sample(logits, batch, draws)  # α ~ Bern(p)
         weight = edge_weights(alpha, batch, self.on)  # [E], A_S = α ⊙ A
-        predicted = self._predict(batch, weight, alpha, child("second run"))
+        predicted = self._predict(batch, weight, alpha, draws.child("second run"))
         return ModelOutput(predicted, edge_weight=weight, attention=alpha, probability=p)
 
     def _sample(self, logits: Tensor, batch: GraphBatch, draws: Draws) -> Tensor:

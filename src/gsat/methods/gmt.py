@@ -59,22 +59,14 @@ class GMT(GSAT):
         self.variant = variant
         self.step_samples: int | None = None
 
-    def _attend(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
-        """The attention, and the mean of the logits of several subgraphs."""
-        if self.variant == "lin":
-            return super()._attend(batch, draws)
-        child = draws.child if draws else lambda *_: None
-        h = self.backbone.embed(batch, draws=child("first run"))
-        logits = self.extractor(h, batch, child("extractor"))
-        p = torch.sigmoid(logits)
-        kept = edge_weights(p, batch, self.on)
-        if draws is None:
-            return ModelOutput(self.answer(batch, p), kept, p, p)
-        predicted = []
+    def _average_samples(self, logits: Tensor, batch: GraphBatch, draws: Draws) -> ModelOutput:
+        """The output with logits averaged over several subgraphs."""
+        p, predicted = torch.sigmoid(logits), []
         for number in range(self.step_samples or self.options.samples or 1):
             one = draws.child("subgraph", number)
             chance = edge_weights(self._sample(logits, batch, one), batch, self.on)  # [E]
             predicted.append(self._predict_subgraph(chance, batch, one, one.child("second run")))
+        kept = edge_weights(p, batch, self.on)
         return ModelOutput(torch.stack(predicted).mean(dim=0), kept, p, p)
 
     def answer(self, batch: GraphBatch, attention: Tensor, mask: Tensor | None = None) -> Tensor:
