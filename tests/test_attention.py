@@ -286,19 +286,26 @@ def test_the_strongest_edge_of_each_node(directed: bool) -> None:
     )
 
 
+@pytest.mark.parametrize("draws", [None, DRAWS])
 @pytest.mark.parametrize("on", ["edge", "node"])
 @pytest.mark.parametrize("norm", ["row", "none"])
-def test_an_extractor_of_rows_is_a_network_of_linear_layers(on: str, norm: str) -> None:
+def test_an_extractor_of_rows_is_a_network_of_linear_layers(
+    on: str, norm: str, draws: Draws | None
+) -> None:
     batch = from_pyg(random_graphs(5)).batch()
     network = Extractor(8, on, norm=norm)
     h = logits(6, batch.num_nodes, 8)
     x = torch.cat([h[batch.src], h[batch.dst]], dim=1) if on == "edge" else h
-    for layer in (network.first, network.second):
+    for number, layer in enumerate((network.first, network.second)):
         z = layer(x)
         x = torch.relu(
             nn.LayerNorm(z.shape[1], elementwise_affine=False)(z) if norm == "row" else z
         )
-    torch.testing.assert_close(network(h, batch), network.last(x)[:, 0], rtol=1e-5, atol=1e-6)
+        if draws:
+            rows = batch.edge_id if on == "edge" else batch.node_id
+            x = 2 * x * draws.child(number).keep(rows, z.shape[1], 0.5)
+    actual = network(h, batch, draws)
+    torch.testing.assert_close(actual, network.last(x)[:, 0], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("norm", ["row", "none"])
