@@ -233,6 +233,26 @@ def test_without_a_directory_the_same_is_trained_and_nothing_written(
         assert torch.equal(tensor, run.model.state_dict()[name]), name
 
 
+def test_networks_are_in_training_mode_in_steps_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    modes: dict[str, list[bool]] = {"step": [], "evaluate": []}
+
+    def watch(name: str) -> None:
+        real = getattr(GSATMethod, name)
+
+        def spy(self: GSATMethod, *args: Any) -> Any:
+            modes[name].append(self.model.training)
+            return real(self, *args)
+
+        monkeypatch.setattr(GSATMethod, name, spy)
+
+    for name in modes:
+        watch(name)
+    gsat.train(small_recipe(epochs=2))
+    assert all(modes["step"])
+    assert modes["evaluate"]
+    assert not any(modes["evaluate"])
+
+
 # -- what breaks it -------------------------------------------------------------------------------
 
 
