@@ -39,7 +39,7 @@ MODULES = {
     "bottleneck": ("bottleneck.py", "", "bottleneck"),
     "gsat": ("gsat.py", "", "refinement gsat attention"),
     "metrics": ("metrics.py", "", "metrics"),
-    "loop": ("training/loop.py", "training", "loop training_resume pretrained_cache"),
+    "loop": ("training/loop.py", "training", "loop snapshots training_resume pretrained_cache"),
     "checkpoint": (
         "training/checkpoint.py",
         "training",
