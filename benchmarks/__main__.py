@@ -1,4 +1,4 @@
-"""Measure speed and memory of the package, side by side with what it is compared with."""
+"""Measure speed and memory of the package side by side with its references."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Two versions of the package side by side: is this one as fast as the other?
 
 Each measurement runs in a fresh process with one thread; processes of the two source trees
-alternate, so that a busy machine affects both alike. What is compared is CPU time, which a busy
-machine changes little. The processes run ``epoch_cpu_time.py``, which uses public names of the
+alternate, so that a busy machine affects both alike. CPU times are compared, which a busy machine
+changes little. The processes run ``epoch_cpu_time.py``, which uses public names of the
 package only, so the other tree may be of any age that has those. Before these, the start: a
 training of one epoch from the command line.
 """

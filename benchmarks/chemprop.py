@@ -47,7 +47,7 @@ def recipe_of(table: Path, seed: int) -> gsat.Recipe:
 
 
 def method_of(recipe: gsat.Recipe) -> str:
-    """A hash of what a recipe says of network and training; the table is named by its path."""
+    """A hash of the recipe's network and training settings; the path names the table."""
     tables = recipe.tables()
     return checksum([tables["backbone"], tables["training"], tables["method"]])[:16]
 
@@ -96,12 +96,12 @@ def theirs(command: Path, data: Dataset, seed: int) -> dict[str, Any]:
 
 
 def metric(data: Dataset) -> str:
-    """What is compared: RMSE or ROC AUC."""
+    """The metric of the comparison: RMSE or ROC AUC."""
     return "rmse" if data.task.kind == "regression" else "roc_auc"
 
 
 def timed(work: Any) -> dict[str, Any]:
-    """What a training gives, with its seconds and its CPU seconds, of child processes as well."""
+    """The result of a training, with its seconds and CPU seconds, child processes included."""
 
     def cpu() -> float:
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -114,7 +114,7 @@ def timed(work: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run what is missing, seed by seed, and print what there is."""
+    """Run the missing seeds, and print all results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tables", type=Path, help="folder with bbbp.csv and the others")
     parser.add_argument("--chemprop", type=Path, help="the command; without it, only ours is run")

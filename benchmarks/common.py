@@ -131,7 +131,7 @@ def apart(
 
 
 def _serve(pipe: Connection, maker: Callable[..., Callable[[], object]], args: Any) -> None:
-    """Time the function whenever asked to."""
+    """Time the function on every request."""
     function = maker(*args)
     while pipe.recv() == "go":
         start = time.perf_counter()

@@ -94,7 +94,7 @@ def contributions(model: InterpretableModel, store: GraphStore) -> np.ndarray:
 
 
 def main() -> None:
-    """Run what is missing, seed by seed."""
+    """Run the missing seeds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--only", default=",".join(SETS), help="names of sets")

@@ -73,7 +73,7 @@ def explaining(folder: Path, smiles: Sequence[str]) -> dict[str, float]:
     seconds of all explanations and of their page.
     """
     run = open_run(folder)
-    run.explain_molecules(smiles=smiles[0])  # what is loaded once
+    run.explain_molecules(smiles=smiles[0])  # loads the model and the data once
     alone, drawn = [], []
     with tempfile.TemporaryDirectory() as place:
         for text in smiles[:50]:
@@ -97,7 +97,7 @@ def explaining(folder: Path, smiles: Sequence[str]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print the measurement, and write it if asked to."""
+    """Print the measurement, and write it on request."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=100_000, help="how many molecules are read")
     parser.add_argument("--run", type=Path, help="a run whose model explains 1000 molecules")

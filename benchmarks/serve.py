@@ -83,8 +83,8 @@ def _loop(model: Any, graphs: list[Any]) -> float:
 
 def _request(name: str, graph: Any) -> bytes:
     """A whole request, so that clients cost as little as they can."""
-    asked = {"edge_index": graph.edge_index.tolist(), "x": graph.x.tolist()}
-    body = json.dumps({"graph": asked}).encode()
+    content = {"edge_index": graph.edge_index.tolist(), "x": graph.x.tolist()}
+    body = json.dumps({"graph": content}).encode()
     head = (
         f"POST /api/runs/{name}/explanations HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"

@@ -36,7 +36,7 @@ class Product(NamedTuple):
     """A matrix product [m, k] × [k, n] of the forward pass; backward costs two more like it.
 
     Attributes:
-        name: What it belongs to.
+        name: The layer it belongs to.
         m: Rows.
         k: Inner dimension.
         n: Columns.

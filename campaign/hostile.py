@@ -70,7 +70,7 @@ class Outcome:
     touched: bool
 
     def problem(self, case: Case) -> str:
-        """Return what is wrong with the outcome; empty if nothing is."""
+        """Return the problem of an outcome, or an empty string."""
         lines = self.err.splitlines()
         if self.touched:
             return "a file outside was touched"

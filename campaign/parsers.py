@@ -1,4 +1,4 @@
-"""Every parser of the package as a function of bytes, with examples of what it accepts.
+"""Every parser of the package as a function of bytes, with examples of valid input.
 
 A parser may return or raise a :class:`gsat.GSATError` of one line; anything else is a finding.
 """

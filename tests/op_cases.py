@@ -180,7 +180,7 @@ def run_normalise(
 
 
 def normalise_inputs(kind: str, batch: GraphBatch, h: int) -> list[Tensor]:
-    """The rows, away from 0 so that a lost mean shows, and what is added to them."""
+    """The rows, with a mean of 0.5 so that a wrong mean shows, and the terms added to them."""
     rows = normal(1, batch.num_edges if kind == "edges" else batch.num_nodes, h) + 0.5
     more = {"gather": [normal(2, batch.num_nodes, h)], "bias": [normal(2, h)]}
     return [rows, *more.get(kind, [])]

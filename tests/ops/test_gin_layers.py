@@ -20,8 +20,8 @@ KINDS = ("plain", "scalar", "dense")
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_rows(kind: str) -> None:
-    """The gradient through the norm of two rows is what is left of a difference of equals: float32
-    has few digits for it (torch sums in float64 there)."""
+    """The gradient through the norm of two rows is a difference of nearly equal numbers, for which
+    float32 has few digits (torch sums in float64 there)."""
     edge = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))
     batch, case = from_pyg([edge]).batch(), gin(kind)
     inputs, run = case.inputs(batch, H), partial(case.run, batch)

@@ -1,4 +1,4 @@
-"""Draws: right rates, independent of each other, the same in both forms and for ever."""
+"""Draws: rates, independence, and equal bits in both forms and in every version."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def correlation(first: Tensor, second: Tensor) -> float:
 
 
 def compiled_keep(draws: Draws, rows: Tensor, channels: int, drop: float) -> Tensor:
-    """What the compiled dropout keeps."""
+    """The mask of the compiled dropout."""
     return relu_dropout(torch.ones(len(rows), channels), rows, drop, draws) > 0
 
 
@@ -203,7 +203,7 @@ def test_both_forms_give_the_same_bits() -> None:
             assert plainly(key, int(rows[i]), j) == (*words[i], found[i, j])
 
 
-def test_draws_are_the_same_for_ever() -> None:
+def test_draws_never_change() -> None:
     """A change here makes every recorded run stale: raise the results version with it."""
     draws = Draws(0, "training").child("train", 3)
     assert draws.key == PINNED["key"]

@@ -30,7 +30,7 @@ class Draws:
 
     Args:
         seed: The run's seed, or the key of another source.
-        *path: What the numbers are for: strings and integers.
+        *path: The purpose of the numbers: strings and integers.
 
     Attributes:
         key: 64-bit hash of seed and path; it decides all numbers.

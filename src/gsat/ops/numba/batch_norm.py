@@ -50,7 +50,7 @@ def update_running_statistics(
     torch._foreach_lerp_(running_vars, list(unbiased), momenta)
 
 
-# What a batch norm does to a channel, as rows of an array ``norm`` [4, h]:
+# Rows of an array ``norm`` [4, h], which describes the effect of a batch norm on each channel:
 # y = ReLU((z - mean) * scale + shift), with scale = weight / std.
 SCALE, SHIFT, MEAN, INVERSE_STD = range(4)
 

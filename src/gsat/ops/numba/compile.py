@@ -100,14 +100,14 @@ def _private_folder(folder: Path) -> Path | None:
         if os.name == "nt":  # the user's profile is private
             return folder
         folder = folder.resolve()
-        own = os.geteuid()
-        if folder.stat().st_uid != own:
+        user = os.geteuid()
+        if folder.stat().st_uid != user:
             return None
         for place in (folder, *folder.parents):
-            found = place.stat()
+            info = place.stat()
             # Sticky bit, as on /tmp: other users can't replace the folder.
-            shared = found.st_mode & 0o022 and (place == folder or not found.st_mode & stat.S_ISVTX)
-            if shared or found.st_uid not in (own, 0):
+            shared = info.st_mode & 0o022 and (place == folder or not info.st_mode & stat.S_ISVTX)
+            if shared or info.st_uid not in (user, 0):
                 return None
         return folder
     except (OSError, RuntimeError):

@@ -1,8 +1,8 @@
 """The layers of GIN, each with the ReLU and the dropout that follow it: one call per pass.
 
-What is different in each layer (weights, what is kept for backward) is named by a table of
-addresses and sizes, a row per layer. Aggregation is split over the threads by graph; everything
-else by block of rows, a few hundred at a time. Between the two, the threads meet.
+A table with one row per layer holds the addresses and sizes of all that differs between layers:
+weights, and the arrays that backward needs. Aggregation is split over the threads by graph, and the
+rest by block of rows, a few hundred at a time. Between the two, the threads meet.
 
 Backward keeps s (the aggregated messages), z (its first product) and the result, and computes the
 rest again. While training, the first bias cancels: the batch norm subtracts the mean.
@@ -494,24 +494,24 @@ def _split_gradients(
     table: NDArray[np.int64], starts: NDArray[np.int64], total: Tensor
 ) -> list[Tensor | None]:
     """Gradients of the weights of all layers; the first bias of a layer has none."""
-    found: list[Tensor | None] = []
+    gradients: list[Tensor | None] = []
     for (width, h, d), at in zip(table[:, IN : OUT + 1].tolist(), starts.tolist(), strict=True):
         inner = total[at[0] : at[0] + h * width].view(h, width)
         outer = total[at[1] : at[1] + d * h].view(d, h)
         shift, scale = total[at[2] : at[2] + 2 * h].view(2, h)
-        found += [inner, None, scale, shift, outer, total[at[3] : at[3] + d]]
-    return found
+        gradients += [inner, None, scale, shift, outer, total[at[3] : at[3] + d]]
+    return gradients
 
 
 def _term_gradients(
     table: NDArray[np.int64], kind: int, batch: GraphBatch, needs: Sequence[bool]
 ) -> list[Any]:
     """Allocate the gradients of the edge terms and write where they are; None where not needed."""
-    found: list[Any] = []
+    gradients: list[Any] = []
     for number, row in enumerate(table):
         if kind == DENSE:
-            found.append(aligned_empty(batch.num_edges, int(row[IN])))
-            row[GRAD_TERM] = found[-1].ctypes.data
+            gradients.append(aligned_empty(batch.num_edges, int(row[IN])))
+            row[GRAD_TERM] = gradients[-1].ctypes.data
         elif kind == SCALAR:
             needed = needs[kind * number]
             attribute = aligned_empty(batch.num_edges) if needed else None
@@ -519,16 +519,16 @@ def _term_gradients(
             sums = aligned_empty(2, batch.num_graphs, int(row[IN]))
             row[GRAD_TERM] = attribute.ctypes.data if attribute is not None else 0
             row[GRAD_SLOPE], row[GRAD_OFFSET] = sums[0].ctypes.data, sums[1].ctypes.data
-            found += [attribute, sums]
-    return found
+            gradients += [attribute, sums]
+    return gradients
 
 
-def _tensors_of(found: list[Any], kind: int) -> list[Tensor | None]:
+def _tensors_of(gradients: list[Any], kind: int) -> list[Tensor | None]:
     """The gradients of the edge terms from what :func:`_term_gradients` allocated."""
     if kind != SCALAR:
-        return [torch.from_numpy(array) for array in found]
+        return [torch.from_numpy(array) for array in gradients]
     tensors: list[Tensor | None] = []
-    for attribute, sums in zip(found[::2], found[1::2], strict=True):
+    for attribute, sums in zip(gradients[::2], gradients[1::2], strict=True):
         slope, offset = torch.from_numpy(sums.sum(1))
         of_attribute = None if attribute is None else torch.from_numpy(attribute)
         tensors += [of_attribute, slope, offset]

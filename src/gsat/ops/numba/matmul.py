@@ -145,7 +145,7 @@ def _sgemm(typing_context, address, ta, tb, m, n, k, a, lda, b, ldb, beta, c, ld
 @inlined
 def _row_stride(matrix: Any) -> Any:
     """Numbers from the beginning of one row to that of the next."""
-    # Of an empty matrix the stride may be anything, and the library complains on standard output.
+    # The stride of an empty matrix is arbitrary; the library would complain on standard output.
     return np.int32(max(matrix.strides[0] // 4, matrix.shape[1], 1))
 
 

@@ -37,7 +37,7 @@ from gsat.ops.numba.random import channel_bits_numba, column_offsets_numba, row_
 @uncounted_inlined
 def _rows_forward(
     lo, hi, kind, order, dst_ptr, src, position, options, edge_at, blocks, x, weight, edge,
-    edge_rows, found, lines, f,
+    edge_rows, stats, lines, f,
 ):  # fmt: skip
     """f[i - lo] = the row of node order[i], for i from lo to hi - 1."""
     h = x.shape[1]
@@ -50,11 +50,11 @@ def _rows_forward(
         part_forward(
             kind, begin, end, src, x, weight, position, lines[0], lines[1], lines[2], row[:own]
         )
-        statistics(begin, end, weight, found)
-        centre_forward(kind, x[v], found, weighted, position, row[own : own + centre])
+        statistics(begin, end, weight, stats)
+        centre_forward(kind, x[v], stats, weighted, position, row[own : own + centre])
         at = own + centre
         if options[CONSTANT_EDGE] and blocks[EDGE, kind] > 0:
-            spread_forward(edge, found[3], row[at : at + h])
+            spread_forward(edge, stats[3], row[at : at + h])
             at += h
         for j in range(edge_at[i + 1] - edge_at[i]):
             row[at + j] = edge_rows[edge_at[i] + j]
@@ -63,13 +63,13 @@ def _rows_forward(
             tail[j] = np.float32(0.0)
         tail[0] = np.float32(1.0)
         if options[CONSTANT_EDGE]:
-            tail[1], tail[2], tail[3], tail[4] = found[0], found[1], found[2], found[4]
+            tail[1], tail[2], tail[3], tail[4] = stats[0], stats[1], stats[2], stats[4]
 
 
 @uncounted_inlined
 def _rows_backward(
     lo, hi, kind, order, dst_ptr, src, position, options, edge_at, blocks, x, weight, edge,
-    found, grad_found, lines, f, grad_f, grad_x, grad_weight, grad_edge, grad_edge_rows,
+    stats, grad_stats, lines, f, grad_f, grad_x, grad_weight, grad_edge, grad_edge_rows,
 ):  # fmt: skip
     """Add the gradients of all that the rows are made of, given those of the rows."""
     h = x.shape[1]
@@ -83,40 +83,40 @@ def _rows_backward(
             kind, begin, end, src, x, weight, position, lines[0], lines[1], lines[2], lines[3],
             lines[4], lines[5], row[:own], grad[:own], grad_x, grad_weight,
         )  # fmt: skip
-        statistics(begin, end, weight, found)
+        statistics(begin, end, weight, stats)
         for k in range(5):
-            grad_found[k] = np.float32(0.0)
+            grad_stats[k] = np.float32(0.0)
         centre_backward(
-            kind, x[v], found, weighted, position, lines[0], row[own : own + centre],
-            grad[own : own + centre], grad_x[v], grad_found,
+            kind, x[v], stats, weighted, position, lines[0], row[own : own + centre],
+            grad[own : own + centre], grad_x[v], grad_stats,
         )  # fmt: skip
         at = own + centre
         if options[CONSTANT_EDGE] and blocks[EDGE, kind] > 0:
-            grad_found[3] += spread_backward(
-                edge, found[3], lines[0], row[at : at + h], grad[at : at + h], grad_edge
+            grad_stats[3] += spread_backward(
+                edge, stats[3], lines[0], row[at : at + h], grad[at : at + h], grad_edge
             )
             at += h
         for j in range(edge_at[i + 1] - edge_at[i]):
             grad_edge_rows[edge_at[i] + j] += grad[at + j]
         if options[CONSTANT_EDGE]:
             tail = grad[len(grad) - TAIL :]
-            grad_found[0] += tail[1]
-            grad_found[1] += tail[2]
-            grad_found[2] += tail[3]
-            grad_found[4] += tail[4]
+            grad_stats[0] += tail[1]
+            grad_stats[1] += tail[2]
+            grad_stats[2] += tail[3]
+            grad_stats[4] += tail[4]
         if len(grad_weight) > 0:
-            statistics_backward(begin, end, weight, found, grad_found, grad_weight)
+            statistics_backward(begin, end, weight, stats, grad_stats, grad_weight)
 
 
 @uncounted_kernel
 def product_forward(
     first, last, ptr, bounds, order, dst_ptr, src, position, options, edge_at, blocks, sgemm,
     x, weight, edge, edge_rows, merged, offsets, widths, chunk, z, mean, squares, line_scratch,
-    found_scratch, scratch,
+    stats_scratch, scratch,
 ):  # fmt: skip
     """z = the rows times the merged weights; mean and squares of z per block."""
     h = z.shape[1]
-    lines, found = line_scratch[first], found_scratch[first, 0]
+    lines, stats = line_scratch[first], stats_scratch[first, 0]
     for b in range(first, last):
         for j in range(h):
             mean[b, j] = np.float32(0.0)
@@ -130,7 +130,7 @@ def product_forward(
                 f = scratch[first, : (hi - lo) * width].reshape(hi - lo, width)
                 _rows_forward(
                     lo, hi, kind, order, dst_ptr, src, position, options, edge_at, blocks, x,
-                    weight, edge, edge_rows, found, lines, f,
+                    weight, edge, edge_rows, stats, lines, f,
                 )  # fmt: skip
                 matmul_nt(sgemm, f, w, z[lo:hi])
                 add_moments(z[lo:hi], lo - ptr[b], lines[6], lines[7], mean[b], squares[b])
@@ -140,13 +140,13 @@ def product_forward(
 def product_backward(
     first, last, ptr, bounds, order, dst_ptr, src, position, options, edge_at, blocks, sgemm,
     x, weight, edge, edge_rows, merged, offsets, widths, chunk, z, norm, means, grad_y, grad_x,
-    grad_weight, grad_edge, grad_edge_rows, grad_merged, line_scratch, found_scratch,
+    grad_weight, grad_edge, grad_edge_rows, grad_merged, line_scratch, stats_scratch,
     scratch, more_scratch,
     z_scratch,
 ):  # fmt: skip
     """Add the gradients of x, weights and edge attributes; that of the merged weights per block."""
     h = z.shape[1]
-    lines, found, grad_found = line_scratch[first], found_scratch[first, 0], found_scratch[first, 1]
+    lines, stats, grad_stats = line_scratch[first], stats_scratch[first, 0], stats_scratch[first, 1]
     for b in range(first, last):
         fill_zero(grad_merged[b : b + 1])
         for kind in range(KINDS):
@@ -166,13 +166,13 @@ def product_backward(
                         grad_z[i, j] = norm[SCALE, j] * passing
                 _rows_forward(
                     lo, hi, kind, order, dst_ptr, src, position, options, edge_at, blocks, x,
-                    weight, edge, edge_rows, found, lines, f,
+                    weight, edge, edge_rows, stats, lines, f,
                 )  # fmt: skip
                 add_matmul_tn(sgemm, grad_z, f, grad_w)
                 matmul_nn(sgemm, grad_z, w, False, grad_f)
                 _rows_backward(
                     lo, hi, kind, order, dst_ptr, src, position, options, edge_at, blocks, x,
-                    weight, edge, found, grad_found, lines, f, grad_f, grad_x, grad_weight,
+                    weight, edge, stats, grad_stats, lines, f, grad_f, grad_x, grad_weight,
                     grad_edge[b], grad_edge_rows,
                 )  # fmt: skip
 

@@ -84,8 +84,8 @@ class _Pass:
         self.bounds = np.zeros((self.count, KINDS + 1), np.int64)
         self.bounds[:, 1:] = np.cumsum(sizes, axis=1)
         self.bounds += self.ptr[:-1, None]
-        # Of each kind: columns of the rows, rows that go through all steps together, and the first
-        # of its merged weights.
+        # For each kind: columns of its rows, rows that go through all steps together, and position
+        # of its first merged weight.
         self.widths = self.blocks.sum(0) * h + TAIL
         self.chunk = np.clip(_CHUNK_NUMBERS // self.widths, 64, _CHUNK)
         self.offsets = np.concatenate([[0], np.cumsum(self.widths * h)])

@@ -13,8 +13,8 @@ Nodes are grouped by these four kinds, the weights of each group are merged acco
 The parts of a row are, from left to right: the messages from the source w_uv x_u; those from the
 destination itself, w_uv x_v; those from the edge; and 16 more columns, the tail: a one, for what is
 constant, and mean, min, max and sum of the weights, for an edge attribute that is the same on all
-edges. Of the destination, whose x_v does not depend on u, and of a constant edge attribute, no
-message is made: their aggregations follow from statistics of the weights.
+edges. The destination's x_v and a constant edge attribute are the same for all edges into v: their
+aggregations follow from statistics of the weights, without a row per message.
 """
 
 from __future__ import annotations
@@ -237,85 +237,85 @@ def statistics(begin, end, weight, out):
 
 
 @uncounted_inlined
-def statistics_backward(begin, end, weight, found, grad, grad_weight):
+def statistics_backward(begin, end, weight, stats, grad, grad_weight):
     """Add the gradient of the weights; min and max share theirs among equals, as in torch."""
     zero, two = np.float32(0.0), np.float32(2.0)
     inverse = np.float32(1.0) / np.float32(max(end - begin, 1))
     lows = highs = zero
     for e in range(begin, end):
-        lows += np.float32(weight[e] == found[1])
-        highs += np.float32(weight[e] == found[2])
+        lows += np.float32(weight[e] == stats[1])
+        highs += np.float32(weight[e] == stats[2])
     for e in range(begin, end):
         w = weight[e]
-        g = grad[0] * inverse + grad[4] + two * inverse * grad[3] * (w - found[0])
-        g += grad[1] / lows if w == found[1] else zero
-        g += grad[2] / highs if w == found[2] else zero
+        g = grad[0] * inverse + grad[4] + two * inverse * grad[3] * (w - stats[0])
+        g += grad[1] / lows if w == stats[1] else zero
+        g += grad[2] / highs if w == stats[2] else zero
         grad_weight[e] += g
 
 
 @uncounted_inlined
-def centre_forward(kind, x, found, weighted, position, row):
+def centre_forward(kind, x, stats, weighted, position, row):
     """row = the blocks of the messages w * x from the destination itself."""
     h = len(x)
     if not weighted:
         if kind > 0:
             _scale(x, np.float32(1.0), row[:h])
         if kind == 3 and position[4] >= 0:
-            _scale(x, found[4], row[h : 2 * h])
+            _scale(x, stats[4], row[h : 2 * h])
     elif kind == 1:
-        _scale(x, found[0], row[:h])
+        _scale(x, stats[0], row[:h])
     elif kind == 2:
-        _scale(x, found[4], row[:h])
-        _scale_by_sign(x, found[1], found[2], row[h : 2 * h])
-        spread_forward(x, found[3], row[2 * h : 3 * h])
+        _scale(x, stats[4], row[:h])
+        _scale_by_sign(x, stats[1], stats[2], row[h : 2 * h])
+        spread_forward(x, stats[3], row[2 * h : 3 * h])
     elif kind == 3:
         at_mean, at_low, at_high, at_std, at_sum = position
         if at_mean >= 0:
-            _scale(x, found[0], row[at_mean * h : (at_mean + 1) * h])
+            _scale(x, stats[0], row[at_mean * h : (at_mean + 1) * h])
         if at_low >= 0:
-            _scale_by_sign(x, found[1], found[2], row[at_low * h : (at_low + 1) * h])
+            _scale_by_sign(x, stats[1], stats[2], row[at_low * h : (at_low + 1) * h])
         if at_high >= 0:
-            _scale_by_sign(x, found[2], found[1], row[at_high * h : (at_high + 1) * h])
+            _scale_by_sign(x, stats[2], stats[1], row[at_high * h : (at_high + 1) * h])
         if at_std >= 0:
-            spread_forward(x, found[3], row[at_std * h : (at_std + 1) * h])
+            spread_forward(x, stats[3], row[at_std * h : (at_std + 1) * h])
         if at_sum >= 0:
-            _scale(x, found[4], row[at_sum * h : (at_sum + 1) * h])
+            _scale(x, stats[4], row[at_sum * h : (at_sum + 1) * h])
 
 
 @uncounted_inlined
-def centre_backward(kind, x, found, weighted, position, product, row, grad, grad_x, grad_found):
+def centre_backward(kind, x, stats, weighted, position, product, row, grad, grad_x, grad_stats):
     """Add the gradients of x and of the weights' statistics, given those of the blocks."""
     h = len(x)
     if not weighted:
         if kind > 0:
             _add_scaled(x, np.float32(1.0), grad[:h], grad_x)
         if kind == 3 and position[4] >= 0:
-            _add_scaled(x, found[4], grad[h : 2 * h], grad_x)
+            _add_scaled(x, stats[4], grad[h : 2 * h], grad_x)
     elif kind == 1:
-        grad_found[0] += _add_scaled(x, found[0], grad[:h], grad_x)
+        grad_stats[0] += _add_scaled(x, stats[0], grad[:h], grad_x)
     elif kind == 2:
-        grad_found[4] += _add_scaled(x, found[4], grad[:h], grad_x)
-        _add_by_sign(x, found, 1, 2, product, grad[h : 2 * h], grad_x, grad_found)
-        grad_found[3] += spread_backward(
-            x, found[3], product, row[2 * h : 3 * h], grad[2 * h : 3 * h], grad_x
+        grad_stats[4] += _add_scaled(x, stats[4], grad[:h], grad_x)
+        _add_by_sign(x, stats, 1, 2, product, grad[h : 2 * h], grad_x, grad_stats)
+        grad_stats[3] += spread_backward(
+            x, stats[3], product, row[2 * h : 3 * h], grad[2 * h : 3 * h], grad_x
         )
     elif kind == 3:
         at_mean, at_low, at_high, at_std, at_sum = position
         if at_mean >= 0:
             g = grad[at_mean * h : (at_mean + 1) * h]
-            grad_found[0] += _add_scaled(x, found[0], g, grad_x)
+            grad_stats[0] += _add_scaled(x, stats[0], g, grad_x)
         if at_low >= 0:
             g = grad[at_low * h : (at_low + 1) * h]
-            _add_by_sign(x, found, 1, 2, product, g, grad_x, grad_found)
+            _add_by_sign(x, stats, 1, 2, product, g, grad_x, grad_stats)
         if at_high >= 0:
             g = grad[at_high * h : (at_high + 1) * h]
-            _add_by_sign(x, found, 2, 1, product, g, grad_x, grad_found)
+            _add_by_sign(x, stats, 2, 1, product, g, grad_x, grad_stats)
         if at_std >= 0:
             g, std = grad[at_std * h : (at_std + 1) * h], row[at_std * h : (at_std + 1) * h]
-            grad_found[3] += spread_backward(x, found[3], product, std, g, grad_x)
+            grad_stats[3] += spread_backward(x, stats[3], product, std, g, grad_x)
         if at_sum >= 0:
             g = grad[at_sum * h : (at_sum + 1) * h]
-            grad_found[4] += _add_scaled(x, found[4], g, grad_x)
+            grad_stats[4] += _add_scaled(x, stats[4], g, grad_x)
 
 
 @uncounted_inlined
@@ -362,10 +362,10 @@ def _add_scaled(x, factor, grad, grad_x):
 
 
 @uncounted_inlined
-def _add_by_sign(x, found, positive, negative, product, grad, grad_x, grad_found):
+def _add_by_sign(x, stats, positive, negative, product, grad, grad_x, grad_stats):
     """Add the gradients of x and of the two factors, of which the sign of x selects one."""
     zero = np.float32(0.0)
-    up, down = found[positive], found[negative]
+    up, down = stats[positive], stats[negative]
     for j in range(len(x)):
         grad_x[j] += (up if x[j] >= zero else down) * grad[j]
     for j in range(len(x)):
@@ -375,5 +375,5 @@ def _add_by_sign(x, found, positive, negative, product, grad, grad_x, grad_found
         for_up += product[j] if x[j] >= zero else zero
     for j in range(len(x)):
         for_down += zero if x[j] >= zero else product[j]
-    grad_found[positive] += for_up
-    grad_found[negative] += for_down
+    grad_stats[positive] += for_up
+    grad_stats[negative] += for_down

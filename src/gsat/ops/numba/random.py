@@ -25,7 +25,7 @@ from gsat.ops.random import (
 
 
 def dropout_arguments(drop: float, draws: Draws | None) -> tuple[Any, Any, Any]:
-    """Return what a kernel needs for dropout: the key, the threshold and 1 / (1 - drop)."""
+    """Return the arguments of a kernel for dropout: key, threshold and 1 / (1 - drop)."""
     drop, key = (drop, draws.key) if draws else (0.0, 0)
     return np.uint64(key), np.uint32(threshold(drop)), np.float32(1.0 / (1.0 - drop))
 

@@ -196,8 +196,7 @@ if hasattr(os, "register_at_fork"):
 
 def thread_pool(size: int) -> ThreadPool:
     """Return the process's pool of that size, made on first use."""
-    found = _pools.get(size)
-    if found is None:
-        with _making:
-            found = _pools.setdefault(size, _pools.get(size) or ThreadPool(size))
-    return found
+    with _making:
+        if size not in _pools:
+            _pools[size] = ThreadPool(size)
+        return _pools[size]
