@@ -42,18 +42,6 @@ def test_the_other_version_must_be_there(tmp_path: Path) -> None:
         against.compare(tmp_path, ["floor"], rounds=1)
 
 
-def test_the_measured_start_is_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = []
-
-    def run(command: list[str], **how: object) -> None:
-        commands.append(command)
-        assert how["env"]["PYTHONPATH"] == "there"  # type: ignore[index]
-
-    monkeypatch.setattr(against.subprocess, "run", run)
-    assert against.start_cpu_time(Path("there")) >= 0
-    assert commands[0][1:5] == ["-m", "gsat", "train", "ba2motifs"]
-
-
 @pytest.mark.medium
 def test_the_measured_epoch_is_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
     load = gsat.load_dataset

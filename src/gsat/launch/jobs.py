@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal
 
 from gsat.core.errors import BusyError, GSATError, Interrupted, StopAllError
@@ -81,16 +81,10 @@ class Backend(ABC):
         """Release the workers; no job may be running."""
 
 
-def find_function(name: str) -> Any:
-    """Import a function by its dotted name."""
-    module, _, attribute = name.rpartition(".")
-    return getattr(import_module(module), attribute)
-
-
 def perform(function: str, payload: str) -> str:
     """Make the call of a job, in a worker of any back end, and return its outcome as JSON."""
     try:
-        outcome = Outcome("done", find_function(function)(json.loads(payload)))
+        outcome = Outcome("done", resolve_name(function)(json.loads(payload)))
     except (KeyboardInterrupt, Interrupted) as error:
         outcome = Outcome("interrupted", str(error))
     except BusyError as error:

@@ -15,9 +15,10 @@ import threading
 import time
 from functools import partial
 from multiprocessing.connection import Connection
+from pkgutil import resolve_name
 
 from gsat.launch.interrupts import InterruptibleCalls
-from gsat.launch.jobs import Outcome, find_function, perform
+from gsat.launch.jobs import Outcome, perform
 
 
 def main(handle: int, parent: int) -> None:
@@ -33,7 +34,7 @@ def main(handle: int, parent: int) -> None:
         except EOFError:
             return
         with contextlib.suppress(Exception):  # perform() repeats and reports the error
-            find_function(function)  # imports may take seconds and must not be interrupted
+            resolve_name(function)  # imports may take seconds and must not be interrupted
         outcome = calls.run(partial(perform, function, payload), interrupted)
         with contextlib.suppress(BrokenPipeError):
             pipe.send_bytes(outcome.encode())
