@@ -105,6 +105,10 @@ def test_the_content_of_a_file_is_checked(tmp_path: Path, monkeypatch: pytest.Mo
     path.write_text('{"number": 3}')
     assert is_regular(path)
     assert read_json(path, Numbered, error=DataError) == {"number": 3}
+    path.write_text('{"number": 3, "loss": Infinity}')
+    assert read_json(path, Numbered, error=DataError, infinite=True)["number"] == 3
+    with pytest.raises(DataError, match=f"{path}.*inf"):
+        read_json(path, Numbered, error=DataError)
     path.write_text('{"number": "x"}')
     with pytest.raises(DataError, match=f"{path}.*'number'"):
         read_json(path, Numbered, error=DataError)
@@ -186,6 +190,9 @@ def test_paths_are_absolute_and_begin_at_home(
 def test_names_that_are_too_long_do_not_exist(tmp_path: Path) -> None:
     assert exists(tmp_path)
     assert not exists(tmp_path / LONG)
+    assert not is_regular(tmp_path / LONG)
+    with pytest.raises(DataError, match="No such file"):
+        read_file(tmp_path / "none", error=DataError)
     assert not is_path(LONG)
     assert full_name(LONG) == LONG
 

@@ -19,6 +19,7 @@ from gsat.graphs import GraphStore
 from gsat.methods import METHODS, Phase
 from gsat.methods.gsat import GSATMethod
 from gsat.training.evaluation import evaluate
+from gsat.training.loop import cut_into_batches
 from gsat.training.recipe import load_data
 from training_harness import SMALL, epochs_logged, small_recipe
 from training_toy import Toy
@@ -251,6 +252,25 @@ def test_networks_are_in_training_mode_in_steps_only(monkeypatch: pytest.MonkeyP
     assert all(modes["step"])
     assert modes["evaluate"]
     assert not any(modes["evaluate"])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "parts", "batches"),
+    [
+        ([3, 3, 3, 3, 2], 1, [[0, 1], [2, 3], [4]]),
+        ([3, 3, 3, 3, 1], 1, [[0, 1], [2, 3, 4]]),
+        ([1, 0, 3, 3, 3, 3], 1, [[0, 1, 2, 3], [4, 5]]),
+        ([1], 1, [[0]]),
+        ([3, 3, 3, 3], 2, [[0, 1], [2, 3]]),
+        ([3, 3, 3, 1], 2, [[0, 1, 2, 3]]),
+    ],
+)
+def test_every_part_of_a_batch_has_two_nodes(
+    nodes: list[int], parts: int, batches: list[list[int]]
+) -> None:
+    order = np.arange(len(nodes))
+    cut = cut_into_batches(order, 2, np.array(nodes), lambda rows: np.array_split(rows, parts))
+    assert [rows.tolist() for rows in cut] == batches
 
 
 # -- what breaks it -------------------------------------------------------------------------------
