@@ -66,6 +66,7 @@ def test_encodings(tmp_path: Path, encoding: str) -> None:
 def test_an_unclosed_quote_hides_no_rows(tmp_path: Path) -> None:
     table = open_table(write(tmp_path, "t.csv", 'smiles,name\nCC,"a\nCO,b\nCN,c\n'))
     assert [row[0] for row in table.rows] == ["CC", "CO", "CN"]
+    assert table.lines == [2, 3, 4]
     assert "quotes" in table.notes[0]
 
 
@@ -108,6 +109,7 @@ def test_parquet(tmp_path: Path) -> None:
     table = open_table(path)
     assert table.columns == ["smiles", "y", "z"]
     assert table.rows == [["CC", "1", "0.5"], ["CO", "", "1e-09"]]
+    assert table.lines == [1, 2]
     with pytest.raises(DataError, match=r"broken\.parquet"):
         open_table(write(tmp_path, "broken.parquet", b"PAR1nonsense"))
 
@@ -217,7 +219,8 @@ def test_the_number_of_columns_is_limited(tmp_path: Path) -> None:
 
 
 def test_long_fields_and_odd_names_of_an_sdf_file(tmp_path: Path) -> None:
-    text = "a\n\n\nM  END\n>  25 <x> (7)\n" + "1\n" * 5000 + f"\n> {'<' * 50_000}\n$$$$\n"
+    text = "a\n\n\nM  END\n> <y>\n2\n\n>  25 <x> (7)\n" + "1\n" * 5000
+    text += f"\n> {'<' * 50_000}\n$$$$\n"
     table = open_table(write(tmp_path, "t.sdf", text))
-    assert table.columns == ["smiles", "title", "x"]
-    assert table.rows[0][2] == "\n".join("1" * 5000)
+    assert table.columns == ["smiles", "title", "y", "x"]
+    assert table.rows[0][2:] == ["2", "\n".join("1" * 5000)]
