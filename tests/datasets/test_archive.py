@@ -170,8 +170,12 @@ def test_the_memory_for_the_list_of_members_is_limited(
         assert read_member(held, "0", "it") == b""
         with pytest.raises(DataError, match=r"'large'.*GSAT_MEMORY_LIMIT"):
             read_member(held, "large", "it")
-    unpack(path, {"large": tmp_path / "large"})
+    (tmp_path / "large").write_bytes(b"left by a process that was killed")
+    (tmp_path / "link.zip").symlink_to(path)
+    unpack(tmp_path / "link.zip", {"large": tmp_path / "large"})
     assert (tmp_path / "large").read_bytes() == EDGES * 2
+    with pytest.raises(FileNotFoundError), open_zip(path):  # the caller's error, not the zip's
+        (tmp_path / "none").read_bytes()
     monkeypatch.setenv("GSAT_MEMORY_LIMIT", str(16 * listed - 1))
     with pytest.raises(DataError, match="GSAT_MEMORY_LIMIT"), open_zip(path):
         pass
