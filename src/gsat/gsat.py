@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -32,9 +32,6 @@ from gsat.graphs import GraphBatch
 from gsat.models import Backbone, InterpretableModel, ModelOutput, load_weights
 from gsat.models.loading import load_model
 from gsat.ops import Draws
-
-if TYPE_CHECKING:
-    from gsat.models.wrapping.pyg_model import PyGModel
 
 MOST_SNAPSHOTS = 1000  # more in a model's description are refused
 
@@ -289,9 +286,13 @@ class GSAT(InterpretableModel):
         """Predict without refinement passes and snapshots, which only explanations need."""
         return self._attend(batch).logits
 
+    def attend(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """Compute keep-probabilities ``[E]`` or ``[N]`` from node embeddings, without noise."""
+        return torch.sigmoid(self.extractor(h, batch))
+
     def edge_weights(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """Compute edge weights ``[E]`` from node embeddings ``[N, k]``, without noise."""
-        return edge_weights(torch.sigmoid(self.extractor(h, batch)), batch, self.on)
+        return edge_weights(self.attend(h, batch), batch, self.on)
 
     def recalibrate(self, batches: Iterable[GraphBatch]) -> None:
         """Replace batch norm's running statistics by their mean over batches of the training set.
@@ -321,16 +322,6 @@ class GSAT(InterpretableModel):
             "members=3": True,
         }
         return tuple(setting for setting, helps in unused.items() if helps)
-
-    def as_pyg(self, label: int | None = None) -> PyGModel:
-        """Return a view of the model that ``torch_geometric.explain`` can call.
-
-        Args:
-            label: Which label of a multi-label model is explained. (default: ``None``)
-        """
-        from gsat.models.wrapping.pyg_model import PyGModel
-
-        return PyGModel(self, label)
 
     # -- making one -------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ import gsat
 from gsat.attention import edge_weights
 from gsat.core.errors import DataError, GSATError
 from gsat.graphs import from_pyg
+from gsat.methods.erm import PlainModel
 from gsat.ops import Draws
 from gsat.tasks import Task
 from reference import random_graph, random_graphs
@@ -129,6 +130,67 @@ def test_a_mask_of_pyg_weighs_the_prediction_pass(kind: str) -> None:
         logits = model.backbone(batch, attention)
     torch.testing.assert_close(found[:, 1:].detach(), logits / 2, rtol=0, atol=1e-6)
     assert not torch.allclose(found, plain, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["gin", "gcn"])
+@pytest.mark.parametrize("task", [BINARY, THREE])
+def test_a_model_without_attention_is_viewed_as_its_backbone(kind: str, task: Task) -> None:
+    model = PlainModel(make(kind, task).backbone)
+    listed = random_graphs(2, awkward=False)
+    both: Any = Batch.from_data_list(listed)
+    viewed = gsat.PyGModel(model)
+    torch.testing.assert_close(
+        viewed(both.x, both.edge_index, both.batch).softmax(-1).detach(),
+        model.predict(listed).probabilities,
+        rtol=0,
+        atol=1e-6,
+    )
+    weights = torch.rand(both.edge_index.shape[1], generator=torch.Generator().manual_seed(0))
+    set_masks(viewed, weights, both.edge_index, apply_sigmoid=False)
+    masked = viewed(both.x, both.edge_index, both.batch).softmax(-1)
+    batch = from_pyg(listed).batch()
+    stored = torch.empty_like(weights)
+    stored[batch.by_caller] = weights
+    with model.evaluating():
+        expected = task.probabilities(model.backbone(batch, stored))
+    torch.testing.assert_close(masked.detach(), expected, rtol=0, atol=1e-6)
+
+
+def test_pyg_explains_a_model_without_attention_and_gsat_refuses() -> None:
+    torch.manual_seed(0)
+    gsat_model, data = forced(make()), graph(7)
+    model = PlainModel(gsat_model.backbone)
+    data.x = torch.zeros(9, 4)
+    hub = int(data.edge_index[0].bincount().argmax())
+    data.x[hub] = 10.0
+    carrying = data.edge_index[0] == hub
+    viewed = model.as_pyg()
+    how = {"explanation_type": "model", "edge_mask_type": "object"}
+    explainer = Explainer(
+        viewed, GNNExplainer(epochs=60, lr=0.1), model_config=viewed.model_config, **how
+    )
+    found = explainer(data.x, data.edge_index)
+    assert found.edge_mask[carrying].min() > found.edge_mask[~carrying].max()
+    with pytest.raises(GSATError, match="PlainModel"):
+        viewed.edge_mask(data.x, data.edge_index)
+
+
+def test_a_post_hoc_explainers_scores_in_pyg() -> None:
+    class Sources(PlainModel):
+        """Scores each edge by the first feature of its source."""
+
+        explains = True
+
+        def edge_scores(self, batch: Any) -> Tensor:
+            return batch.x[batch.src, 0]
+
+    model, data = Sources(make().backbone), graph()
+    viewed = model.as_pyg()
+    explainer = Explainer(
+        viewed, gsat.GSATExplainer(), "model", viewed.model_config, edge_mask_type="object"
+    )
+    found = explainer(data.x, data.edge_index)
+    assert torch.equal(found.edge_mask, data.x[data.edge_index[0], 0])
 
 
 def test_the_view_leaves_the_model_alone() -> None:

@@ -177,3 +177,13 @@ def test_a_batch_does_not_share_memory_with_the_store(random_graphs, tmp_path):
     before = loaded.arrays["x"].copy()
     batch.x.zero_()
     np.testing.assert_array_equal(loaded.arrays["x"], before)
+
+
+def test_a_batch_is_printed_by_its_sizes(random_graphs):
+    batch = from_pyg(random_graphs(3)).batch()
+    shown = repr(batch)
+    assert str(batch) == shown and "\n" not in shown and len(shown) < 200
+    for size in (batch.num_graphs, batch.num_nodes, batch.num_edges):
+        assert f" {size} " in f" {shown.replace('(', ' ')} "
+    assert f"x={list(batch.x.shape)}" in shown
+    assert "edge_weight" not in shown  # absent in these graphs

@@ -14,7 +14,7 @@ from gsat.graphs.build import offsets, ranges
 from gsat.graphs.sharded_array import Array, Column, row_reader
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GraphBatch:
     """``B`` graphs as one block-diagonal graph of ``N`` nodes and ``E`` edges.
 
@@ -90,6 +90,16 @@ class GraphBatch:
     def edge_index(self) -> Tensor:
         """Sources and destinations, ``[2, E]``, in stored order."""
         return torch.stack([self.src, self.dst])
+
+    def __repr__(self) -> str:
+        """The sizes of the batch, and the shapes of features, labels and true explanations."""
+        counts = [(self.num_graphs, "graph"), (self.num_nodes, "node"), (self.num_edges, "edge")]
+        parts = [f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts]
+        for name in ("x", "edge_attr", "edge_weight", "targets", "y", "node_truth", "edge_truth"):
+            if (value := getattr(self, name)) is not None:
+                parts.append(f"{name}={list(value.shape)}")
+        device = "" if self.x.device.type == "cpu" else f", device={self.x.device}"
+        return f"GraphBatch({', '.join(parts)}{device})"
 
     def weighted(self, attention: Tensor | None) -> Tensor | None:
         """Multiply attention by the edge weights of the data.

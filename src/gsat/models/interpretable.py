@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from gsat.explanation import Explanation
+    from gsat.models.wrapping.pyg_model import PyGModel
 
 # Edges of one batch when predicting and explaining: one gigabyte at the widest layer (h = 64).
 MAX_EDGES = 1 << 20
@@ -126,6 +127,40 @@ class InterpretableModel(nn.Module, ABC):
     def refined(self, passes: int) -> Self:
         """Return the same model with a number of refinement passes when it explains."""
         raise self._cannot("refine its explanations (refine)")
+
+    def attend(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """Compute the attention of the model's own prediction.
+
+        Args:
+            h: Node embeddings of the whole graphs, ``[N, hidden]``.
+            batch: The graphs.
+
+        Returns:
+            Attention as for :meth:`answer`; ones for a model that predicts without it.
+
+        Raises:
+            GSATError: If its attention does not follow from node embeddings.
+        """
+        if self.attention_decides:
+            raise self._cannot("compute its attention from node embeddings")
+        return h.new_ones(batch.num_edges if self.on == "edge" else batch.num_nodes)
+
+    def edge_weights(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """Compute edge scores ``[E]``; arguments as for :meth:`attend`."""
+        if not self.explains:
+            raise self._cannot("score edges")
+        output: ModelOutput = self(batch)
+        return output.edge_weight
+
+    def as_pyg(self, label: int | None = None) -> PyGModel:
+        """Return a view of the model that ``torch_geometric.explain`` can call.
+
+        Args:
+            label: Which label of a multi-label model is explained. (default: ``None``)
+        """
+        from gsat.models.wrapping.pyg_model import PyGModel
+
+        return PyGModel(self, label)
 
     def take_snapshots(self, weights: Sequence[Mapping[str, Tensor]]) -> None:
         """Explain by the mean score of the model with several state dicts from now on."""

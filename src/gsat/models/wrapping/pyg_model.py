@@ -1,4 +1,4 @@
-"""A view of a GSAT model for ``torch_geometric.explain``."""
+"""A view of a model for ``torch_geometric.explain``."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gsat.graphs import GraphBatch, GraphStore
 
 
 class PyGModel(nn.Module):
-    """A view of a trained GSAT that PyG's ``Explainer`` can call; ``model.as_pyg()`` makes one.
+    """A view of a trained model that PyG's ``Explainer`` can call; ``model.as_pyg()`` makes one.
 
     It has no weights, and attributes that PyG sets on it do not reach the model. A mask that PyG
-    sets multiplies the edge weights of the prediction, on top of the model's own attention. The
-    model runs in evaluation mode.
+    sets multiplies the edge weights of the prediction, on top of the model's own attention if it
+    has any. The model runs in evaluation mode.
 
     Args:
-        model: The model.
+        model: A GSAT, or a model that predicts without attention, such as one of ERM.
         label: Which label of a multi-label model is explained. (default: ``None``)
 
     Raises:
@@ -83,10 +83,13 @@ class PyGModel(nn.Module):
         with self.model.evaluating(gradients=True):
             graphs = as_batch(x, edge_index, batch, edge_attr)
             h = self._embed(graphs, edge_index)
-            p = torch.sigmoid(self.model.extractor(h, graphs))
+            attention = self.model.attend(h, graphs)
             mask = self.mask_layer.mask
-            over = None if mask is None else _to_stored_order(mask.to(p), graphs)
-            logits = self.model.answer(graphs, p, over)
+            over = None if mask is None else _to_stored_order(mask.to(attention), graphs)
+            if self.model.attention_decides:
+                logits = self.model.answer(graphs, attention, over)
+            else:  # the mask of the edges is all the attention there is
+                logits = self.model.answer(graphs, attention if over is None else over)
         if self.label is not None:
             logits = logits[:, self.label, None]
         if logits.shape[1] > 1 or self.model.task.kind == "regression":
