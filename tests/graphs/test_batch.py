@@ -182,7 +182,9 @@ def test_a_batch_does_not_share_memory_with_the_store(random_graphs, tmp_path):
 def test_a_batch_is_printed_by_its_sizes(random_graphs):
     batch = from_pyg(random_graphs(3)).batch()
     shown = repr(batch)
-    assert str(batch) == shown and "\n" not in shown and len(shown) < 200
+    assert str(batch) == shown
+    assert "\n" not in shown
+    assert len(shown) < 200
     for size in (batch.num_graphs, batch.num_nodes, batch.num_edges):
         assert f" {size} " in f" {shown.replace('(', ' ')} "
     assert f"x={list(batch.x.shape)}" in shown
