@@ -15,7 +15,6 @@ from loopback import Loopback, left
 
 from gsat.core.errors import DataError, DataNotFoundError
 from gsat.datasets import RawFile
-from gsat.datasets.fetch import archive
 from gsat.datasets.fetch.archive import open_zip, read_member, unpack
 from gsat.datasets.fetch.raw_files import require_all
 
@@ -127,9 +126,9 @@ def test_bombs_are_refused_before_unpacking(
     bomb = zipped({**GOOD, "hiv/raw/label.csv": bytes(3_000_000)})
     assert len(bomb) < 100_000
     server.put("hiv.zip", bomb)
-    monkeypatch.setattr(archive, "LIMIT", 1_000_000)
+    monkeypatch.setenv("GSAT_LIMITS", "unpacked=1000000")
     assert "unpacks to 3040000 bytes, more than" in refused(server, tmp_path, sha256="")
-    monkeypatch.setattr(archive, "LIMIT", 3_040_000)
+    monkeypatch.setenv("GSAT_LIMITS", "unpacked=3040000")
     require_all(files(server, sha256=""))
 
 

@@ -15,10 +15,11 @@ from gsat.molecules import featuriser
 from gsat.molecules.featuriser import (
     ATOM_FEATURES,
     BOND_FEATURES,
-    MOST_CHARACTERS,
     featurise,
     read_all,
+    to_arrays,
 )
+from gsat.molecules.sizes import oversized_block, oversized_smiles
 from gsat.molecules.smiles import molecule_of
 
 Chem = pytest.importorskip("rdkit.Chem")
@@ -109,6 +110,48 @@ def test_graphs_equal_ogbs(raw_file: Callable[[str], Path]) -> None:
         assert ours == set(map(tuple, theirs["edge_index"].T.tolist()))
 
 
+def test_bonds_are_the_same_with_and_without_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    smiles = [
+        "C1CCC2CC1CC2",
+        "[Fe]~C(=O)C#N",
+        "N->[Pt]",
+        "C/C=C\\C",
+        "C1" + "C" * 300 + "C1",
+        "CC.O",
+    ]
+    before = to_arrays(read_all(smiles))
+    for atoms in (0, 10_000):
+        monkeypatch.setattr(featuriser, "_DENSE", atoms)
+        after = to_arrays(read_all(smiles))
+        assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+def test_atoms_and_bonds_are_counted_as_rdkit_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GSAT_LIMITS", "atoms=1,bonds=1")
+    for smiles in ("CCO", "c1cc[nH]c1Br", "C%10CC%10Cl", "[13CH3][N+](C)(C)C", "C1CC1C1CC1"):
+        molecule = Chem.MolFromSmiles(smiles)
+        assert oversized_smiles(smiles).startswith(f"{molecule.GetNumAtoms()} atoms")
+        monkeypatch.setenv("GSAT_LIMITS", "bonds=1")
+        assert oversized_smiles(smiles).startswith(f"{molecule.GetNumBonds()} bonds")
+        monkeypatch.setenv("GSAT_LIMITS", "atoms=1,bonds=1")
+        for version in (False, True):
+            block = Chem.MolToMolBlock(molecule, forceV3000=version)
+            assert oversized_block(block).startswith(f"{molecule.GetNumAtoms()} atoms")
+
+
+def test_a_molecule_beyond_the_limits_is_not_given_to_rdkit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    block = Chem.MolToMolBlock(Chem.MolFromSmiles("CCO"), forceV3000=True)
+    lying = block.replace("COUNTS 3 2", "COUNTS 20000 2")
+    found = read_all([block, lying, block + "\n" * 16_000], kind="mol")
+    assert found.rows == [0]
+    assert "20000 atoms" in found.problems[0][1]
+    monkeypatch.setenv("GSAT_LIMITS", "atoms=30000")
+    found = read_all(["C" * 4999, "CC"])
+    assert found.atoms == [4999, 2]
+
+
 @pytest.mark.parametrize(
     ("smiles", "reason"),
     [
@@ -121,7 +164,7 @@ def test_graphs_equal_ogbs(raw_file: Callable[[str], Path]) -> None:
         ("c1cccc1", "kekulize"),
         ("C\0C", "NUL"),
         ("CC O", "a space"),
-        ("C" * (MOST_CHARACTERS + 1), "5001 characters"),
+        ("C" * 5001, "5001 characters"),
         ("[H][H]", "no heavy atom"),
         ("*", "no heavy atom"),
         ("[Na+].[K+]", "only metal"),

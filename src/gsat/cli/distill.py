@@ -13,6 +13,7 @@ from gsat.cli.options import (
     Set,
     Threads,
     all_settings,
+    limit_option,
     set_threads,
 )
 from gsat.cli.output import print_ending
@@ -23,6 +24,7 @@ from gsat.cli.output import print_ending
     "gsat distill runs/ensemble --out runs/one",
     "gsat distill runs/ensemble --set distill_coef=5",
 )
+@limit_option
 def distill(
     run: RunFolder,
     epochs: Epochs = None,

@@ -7,7 +7,7 @@ import json
 import typer
 
 from gsat.cli.app import YOUR_DATA, command
-from gsat.cli.options import Data, Json, Refine, RunFolder, Split
+from gsat.cli.options import Data, Json, Refine, RunFolder, Split, limit_option
 from gsat.cli.output import print_metrics
 
 
@@ -18,6 +18,7 @@ from gsat.cli.output import print_metrics
     "gsat evaluate runs/x new-graphs.jsonl",
     "gsat evaluate runs/x --refine 1",
 )
+@limit_option
 def evaluate(
     run: RunFolder,
     data: Data = None,

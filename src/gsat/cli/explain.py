@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gsat.cli.app import YOUR_DATA, command
-from gsat.cli.options import Data, Json, Refine, RunFolder, Split, check_json_or_file
+from gsat.cli.options import Data, Json, Refine, RunFolder, Split, check_json_or_file, limit_option
 from gsat.core.errors import GSATError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     "gsat explain runs/nodes --node 511 --out node.png",
     "gsat explain runs/x --split test --out scores.npz",
 )
+@limit_option
 def explain(
     run: RunFolder,
     data: Data = None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +11,10 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from gsat.cli.app import Command
 from gsat.core.errors import DataNotFoundError, GSATError, RecipeError, shown
 from gsat.core.files import exists, open_file
+from gsat.core.limits import raise_limits
 from gsat.core.registry import BACKBONES, METHODS, Registry, load_file
 from gsat.training.list_runs import check_run
 
@@ -151,6 +155,43 @@ Refine = Annotated[
         "[default: as trained]",
     ),
 ]
+
+
+def limit_option(command: Command) -> Command:
+    """Add ``--limit`` to a command that reads data."""
+    signature = inspect.signature(command, eval_str=True)
+
+    @functools.wraps(command)
+    def run(*args: Any, **values: Any) -> Any:
+        values.pop("limit", None)  # its callback has raised the limits, before any file was read
+        return command(*args, **values)
+
+    option = typer.Option(
+        "--limit",
+        metavar="NAME=VALUE",
+        callback=_raise_limits,
+        is_eager=True,
+        show_default=False,
+        help="Raise a limit on files that you trust, such as atoms=20000 or memory=4G (see "
+        "docs/security.md). Repeatable.",
+    )
+    only = inspect.Parameter.KEYWORD_ONLY
+    parameter = inspect.Parameter(
+        "limit", only, default=None, annotation=Annotated[list[str] | None, option]
+    )
+    kept = list(signature.parameters.values())
+    last = [p for p in kept if p.kind is p.VAR_KEYWORD]
+    kept = [p for p in kept if p.kind is not p.VAR_KEYWORD]
+    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*kept, parameter, *last]
+    )
+    return run  # type: ignore[return-value]
+
+
+def _raise_limits(settings: list[str] | None) -> list[str] | None:
+    raise_limits(settings or [])
+    return settings
+
 
 # -- output ----------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gsat.cli.app import YOUR_DATA, command
-from gsat.cli.options import Data, RunFolder, Split
+from gsat.cli.options import Data, RunFolder, Split, limit_option
 
 SHOWN = 5  # patterns printed per group
 
@@ -19,6 +19,7 @@ SHOWN = 5  # patterns printed per group
     "gsat patterns runs/mols new.csv --out patterns.csv",
     "gsat patterns runs/mols --split all",
 )
+@limit_option
 def patterns(
     run: RunFolder,
     data: Data = None,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gsat.cli.app import YOUR_DATA, command
-from gsat.cli.options import Data, RunFolder, Split
+from gsat.cli.options import Data, RunFolder, Split, limit_option
 from gsat.cli.own_data import table_options
 
 
@@ -18,6 +18,7 @@ from gsat.cli.own_data import table_options
     "gsat predict runs/bbbp new-molecules.csv --out predictions.csv",
     "gsat predict runs/x --split valid",
 )
+@limit_option
 @table_options("smiles")
 def predict(
     run: RunFolder,

@@ -15,6 +15,7 @@ from gsat.cli.options import (
     RunFolder,
     Threads,
     check_part,
+    limit_option,
     load_part,
     set_threads,
 )
@@ -24,6 +25,7 @@ from gsat.core.registry import BACKBONES, METHODS
 
 
 @command(YOUR_DATA, "gsat resume runs/x", "gsat resume runs/y --method my_method.py:MyMethod")
+@limit_option
 def resume(
     run: RunFolder,
     method: Annotated[

@@ -23,6 +23,7 @@ from gsat.cli.options import (
     Set,
     Threads,
     all_settings,
+    limit_option,
     load_part,
     set_threads,
 )
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     "gsat train molecules.csv --members 5 --jobs 2",
     "gsat train ba2motifs --set r_final=0.6 --epochs 50",
 )
+@limit_option
 # --set takes every setting; these are options as well.
 @table_options("smiles", "label", "id", "split", "task", "largest_fragment")
 def train(

@@ -20,6 +20,7 @@ from gsat.cli.options import (
     all_settings,
     check_dataset,
     check_part,
+    limit_option,
     load_part,
 )
 from gsat.core.errors import GSATError
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     "gsat tune gsat graphs.jsonl --grid lr=0.001,0.003 --write mine.toml",
     "gsat tune graphs.jsonl --by audit --seeds 2 --write mine.toml",
 )
+@limit_option
 def tune(
     what: Annotated[
         list[str],

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsat.core.errors import DataError
+from gsat.molecules.sizes import oversized_block, oversized_smiles
 from gsat.molecules.smiles import SMILES, import_rdkit, short
 
 if TYPE_CHECKING:
     from gsat.graphs import GraphStore
 
 VERSION: Final = 1
-MOST_CHARACTERS: Final = 5000  # per SMILES
 
 # Number of categories of each atom feature; the last category includes all larger values.
 ATOM_FEATURES: Final = {
@@ -41,6 +41,8 @@ _SHIFT: Final = {"charge": 2, "ring": -2}
 # Bond features, each 0 or 1.
 BOND_FEATURES: Final = ("single", "double", "triple", "aromatic", "other", "ring", "E", "Z")
 
+# Atoms up to which a dense matrix of bonds is faster than a loop over them.
+_DENSE: Final = 256
 _ORDERS: Final = {1.0: 0, 2.0: 1, 3.0: 2, 1.5: 3}
 _OTHER, _RING, _STEREO = 4, 5, {"STEREOE": 6, "STEREOZ": 7, "STEREOTRANS": 6, "STEREOCIS": 7}
 _ONE_ORDER: Final = [[int(at == k) for at in range(len(BOND_FEATURES))] for k in range(_OTHER + 1)]
@@ -202,8 +204,8 @@ def _parse(smiles: str, chem: Any) -> Any:
     """Parse a SMILES; as usual in RDKit, hydrogens that are written as atoms are left out."""
     if not smiles:
         raise _Unusable("it is empty")
-    if len(smiles) > MOST_CHARACTERS:
-        raise _Unusable(f"it has {len(smiles)} characters; at most {MOST_CHARACTERS} are read")
+    if why := oversized_smiles(smiles):
+        raise _Unusable(f"it has {why}")
     if "\0" in smiles:
         raise _Unusable("it contains a NUL byte")
     head, *rest = smiles.split(maxsplit=1)
@@ -221,6 +223,8 @@ def _parse(smiles: str, chem: Any) -> Any:
 
 def _from_mol_block(block: str, chem: Any) -> str:
     """Convert a MOL block to SMILES."""
+    if why := oversized_block(block):
+        raise _Unusable(f"it has {why}")
     try:
         molecule = chem.MolFromMolBlock(block)
         if molecule is not None:
@@ -280,17 +284,7 @@ class _Features:
         atoms = [*map(molecule.GetAtomWithIdx, range(molecule.GetNumAtoms()))]
         numbers = [atom.GetAtomicNum() for atom in atoms]
         _check_elements(set(numbers))
-        orders = self.adjacency(molecule, useBO=True)
-        first, second = orders.nonzero()
-        once = first < second
-        first, second = first[once], second[once]
-        if len(first) == molecule.GetNumBonds():
-            kinds = orders[first, second].tolist()
-            ends = list(zip(first.tolist(), second.tolist(), strict=True))
-        else:  # a bond of order 0
-            bonds = list(molecule.GetBonds())
-            ends = [tuple(sorted((b.GetBeginAtomIdx(), b.GetEndAtomIdx()))) for b in bonds]
-            kinds = [bond.GetBondTypeAsDouble() for bond in bonds]
+        ends, kinds = self._bonds(molecule, len(atoms))
         rings = molecule.GetRingInfo().AtomRings()
         attributes = [_ONE_ORDER[_ORDERS.get(kind, _OTHER)].copy() for kind in kinds]
         places = {pair: place for place, pair in enumerate(ends)}
@@ -329,6 +323,24 @@ class _Features:
         out.x.append([*chain.from_iterable(columns)])
         out.ends.append([*chain.from_iterable(ends)])
         out.edge_attr.append([*chain.from_iterable(attributes)])
+
+    def _bonds(self, molecule: Any, atoms: int) -> tuple[list[tuple[int, int]], list[float]]:
+        """First and second atom of each bond, in ascending order, and its order."""
+        if atoms <= _DENSE:
+            orders = self.adjacency(molecule, useBO=True)
+            first, second = orders.nonzero()
+            once = first < second
+            first, second = first[once], second[once]
+            if len(first) == molecule.GetNumBonds():
+                kinds = orders[first, second].tolist()
+                return list(zip(first.tolist(), second.tolist(), strict=True)), kinds
+        listed = []
+        for bond in molecule.GetBonds():
+            u, v = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+            listed.append(((u, v) if u < v else (v, u), bond.GetBondTypeAsDouble()))
+        if all(kind for _, kind in listed):  # graphs with a bond of order 0 keep RDKit's order
+            listed.sort()
+        return [pair for pair, _ in listed], [kind for _, kind in listed]
 
     def _rare(self, atoms: list[Any], bracket: bool) -> tuple[list[int], ...]:
         """Charge, chirality, radicals and isotope, which only atoms in brackets have."""

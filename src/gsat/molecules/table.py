@@ -7,7 +7,6 @@ header are listed with the reason.
 from __future__ import annotations
 
 import csv
-import gzip
 import importlib.util
 import io
 import os
@@ -21,13 +20,13 @@ from typing import Any, Final, NamedTuple
 
 from gsat.core.errors import DataError, DataNotFoundError, MissingExtraError, shown
 from gsat.core.files import read_file
-from gsat.core.limits import check_size, memory_limit
+from gsat.core.gzipped import GzipReader
+from gsat.core.limits import check_count, check_size, memory_limit
 from gsat.launch.jobs import Job
 from gsat.launch.pool import WorkerPool
 
 TEXT_SUFFIXES: Final = (".csv", ".tsv", ".tab", ".smi", ".sdf")
 SUFFIXES: Final = (*TEXT_SUFFIXES, *(f"{s}.gz" for s in TEXT_SUFFIXES), ".parquet")
-MOST_COLUMNS: Final = 10_000
 CELL_BYTES: Final = 70  # memory of a short text in a list
 _DELIMITERS: Final = (",", ";", "\t", "|")
 
@@ -98,10 +97,10 @@ def _unpacked(path: Path, content: bytes) -> bytes:
     """Decompress up to the memory limit."""
     limit, out = memory_limit(), bytearray()
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-            while block := file.read(1 << 20):
-                out += block
-                check_size(4 * len(out), f"{path}, unpacked,", DataError, limit)
+        file = io.BufferedReader(GzipReader(io.BytesIO(content), str(path), DataError), 1 << 16)
+        while block := file.read(1 << 20):
+            out += block
+            check_size(4 * len(out), f"{path}, unpacked,", DataError, limit)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} can't be read ({error})") from error
     return bytes(out)
@@ -109,8 +108,8 @@ def _unpacked(path: Path, content: bytes) -> bytes:
 
 def check_shape(rows: int, columns: int) -> None:
     """Raise if a table has too many columns or needs too much memory."""
-    if columns > MOST_COLUMNS:
-        raise DataError(f"the table has {columns} columns; at most {MOST_COLUMNS} are read")
+    check_count(columns, "columns", "the table", DataError)
+    check_count(rows, "rows", "the table", DataError)
     check_size(8 * rows * columns, f"a table of {rows} rows and {columns} columns", DataError)
 
 

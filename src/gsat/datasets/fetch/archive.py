@@ -13,9 +13,8 @@ from typing import IO, Final
 from gsat.core import system
 from gsat.core.errors import DataError, GSATError, shown
 from gsat.core.files import open_file
-from gsat.core.limits import check_size
+from gsat.core.limits import check_size, limits
 
-LIMIT: Final = 4 << 30  # bytes unpacked from one archive
 BLOCK: Final = 1 << 20
 
 
@@ -28,8 +27,8 @@ def unpack(archive: Path, members: Mapping[str, Path], name: str = "") -> None:
     with open_zip(archive, name) as held:
         chosen = [(_find(held, member, name), path) for member, path in members.items()]
         total = sum(info.file_size for info, _ in chosen)
-        if total > LIMIT:
-            raise DataError(f"{name} unpacks to {total} bytes, more than the {LIMIT} allowed")
+        if total > (most := limits().unpacked):
+            raise DataError(f"{name} unpacks to {total} bytes, more than the {most} allowed")
         for info, path in chosen:
             system.remove(path)  # left by a process that was killed
             handle = system.create(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-import gzip
+import io
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from gsat.core.errors import DataError, shown
 from gsat.core.files import open_file
-from gsat.core.limits import check_size, json_bytes, memory_limit
+from gsat.core.gzipped import GzipReader
+from gsat.core.limits import check_size, json_bytes, limits, too_many
 from gsat.core.parsing import unique_keys
 from gsat.datasets.formats.json_values import check_rows, class_name, identifier, numbers
 from gsat.datasets.splits import MARKS, NAMES
@@ -35,10 +36,9 @@ _COLUMNS: Final = {
 KEYS: Final = (
     "num_nodes", "edge_index", "edges", *_COLUMNS, "y", "node_y", "split", "id", "smiles"
 )  # fmt: skip
-MOST_NODES: Final = 1 << 28  # of a graph; a larger number is a typing error or an identifier
 MOST_EMPTY_LINES: Final = 1 << 20
-MOST_PACKED: Final = 50  # allowed compression ratio, beyond the first MOST_FREE bytes
-MOST_FREE: Final = 1 << 20
+_BUFFER: Final = 1 << 16  # unpacked bytes
+_FREE: Final = 1 << 20  # unpacked bytes that the compression ratio does not count
 # About the memory of a node and an edge while a store is made of them.
 _NODE_BYTES: Final = 40
 _EDGE_BYTES: Final = 100
@@ -118,6 +118,7 @@ class _Reader:
         self.names: dict[str, int] = {}  # of classes, in the order of their appearance
         self.numbers = False  # whether a label was a number
         self.bytes = 0  # about the memory of the store so far
+        self.limit = limits().memory
 
     def add(self, graph: Any, line: int = 0) -> None:
         """Check a graph and add its rows."""
@@ -155,7 +156,8 @@ class _Reader:
     def _reserve(self, needed: int) -> None:
         """Count memory of the store; raise if it is more than the limit."""
         self.bytes += needed
-        check_size(self.bytes, "the content of the file", DataError)
+        if self.bytes > self.limit:
+            check_size(self.bytes, "the content of the file", DataError, self.limit)
 
     def _keep(self, name: str, rows: Array) -> None:
         self._reserve(3 * rows.nbytes)
@@ -266,9 +268,12 @@ class _Reader:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    limit, read, empty = memory_limit(), 0, 0
+    allowed, read, empty = limits(), 0, 0
+    limit = allowed.memory
     with open_file(path, error=DataError, links=True) as opened:
-        file = gzip.GzipFile(fileobj=opened) if path.suffix == ".gz" else opened
+        file = opened
+        if path.suffix == ".gz":
+            file = io.BufferedReader(GzipReader(opened, str(path), DataError), _BUFFER)
         number = 0
         while line := file.readline(limit // 4 + 1):
             number += 1
@@ -277,10 +282,10 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                 line = line.removeprefix(codecs.BOM_UTF8)
             check_size(json_bytes(line), f"{path}, line {number},", DataError, limit)
             check_size(read, f"{path}, unpacked,", DataError, limit)
-            if file is not opened and read > MOST_FREE + MOST_PACKED * opened.tell():
+            if file is not opened and read > _FREE + allowed.ratio * opened.tell():
                 raise DataError(
-                    f"{path} unpacks to more than {MOST_PACKED} times its size; if you trust it, "
-                    "unpack it first"
+                    f"{path} unpacks to more than {allowed.ratio} times its size; if you trust "
+                    "it, unpack it first, or raise this by --limit ratio=N"
                 )
             if line.strip():
                 yield number, line.decode("utf-8")
@@ -336,8 +341,6 @@ def _num_nodes(graph: dict[str, Any], edges: NDArray[np.int64]) -> int:
 
 
 def _not_too_many(nodes: int) -> int:
-    if nodes > MOST_NODES:
-        raise DataError(
-            f"it has {shown(nodes, 40)} nodes; at most {MOST_NODES} are allowed, numbered from 0"
-        )
+    if nodes > limits().nodes:
+        raise DataError(f"it has {shown(too_many(nodes, 'nodes'), 120)}")
     return nodes

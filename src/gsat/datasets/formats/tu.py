@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gsat.core.errors import DataError, shown
 from gsat.core.files import read_file
-from gsat.core.limits import check_size, memory_limit
+from gsat.core.limits import check_count, check_size, memory_limit, too_many
 from gsat.datasets.fetch.archive import open_zip, read_member
 from gsat.graphs import GraphStore
 from gsat.graphs.build import offsets, to_float32
@@ -38,7 +38,6 @@ TABLES: Final = {
     "edge_attributes": "edge",
     "edge_gt": "edge",
 }
-MOST_KINDS: Final = 10_000  # distinct labels that are encoded one-hot
 _NEEDED: Final = ("A", "graph_indicator")
 
 
@@ -64,7 +63,8 @@ def read(path: Path) -> GraphStore:
     """
     try:
         tables = read_tables(path, TABLES)
-        x, edge_attr = _features(tables, "node"), _features(tables, "edge")
+        x = _features(tables, "node")
+        edge_attr = _features(tables, "edge", 0 if x is None else x.nbytes)
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
     y = tables.get("graph_attributes", tables.get("graph_labels"))
@@ -215,25 +215,40 @@ def _name(members: list[str]) -> str:
     return names[0]
 
 
-def _features(tables: Tables, of: str) -> NDArray[np.float32] | None:
+def _features(tables: Tables, of: str, used: int = 0) -> NDArray[np.float32] | None:
+    """Attributes and one-hot labels, beside ``used`` bytes of other features."""
     parts = []
     if f"{of}_attributes" in tables:
         parts.append(to_float32(tables[f"{of}_attributes"], f"{of}_attributes"))
     if f"{of}_labels" in tables:
         labels = _whole(tables[f"{of}_labels"], f"{of}_labels")
-        for column in labels.T:
-            least, most = (int(column.min()), int(column.max())) if len(column) else (0, 0)
-            kinds = most - least + 1  # as Python's numbers, which do not overflow
-            if kinds > MOST_KINDS:
-                raise _unfit(
-                    f"{of}_labels span {kinds} numbers, and each would be a feature; at most "
-                    f"{MOST_KINDS} are allowed: give them as {of}_attributes"
-                )
-            check_size(4 * len(column) * kinds, f"the features made of {of}_labels", DataError)
-            one_hot = np.zeros((len(column), kinds), dtype=np.float32)
-            one_hot[np.arange(len(column)), column - least] = 1
-            parts.append(one_hot)
-    return np.concatenate(parts, axis=1) if parts else None
+        parts.append(_one_hot(labels, of, sum(part.shape[1] for part in parts), used))
+    return np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0] if parts else None
+
+
+def _one_hot(labels: NDArray[np.int64], of: str, others: int, used: int) -> NDArray[np.float32]:
+    """Encode each column of labels one-hot, beside ``others`` columns of attributes."""
+    lowest = [int(column.min()) if len(column) else 0 for column in labels.T]
+    highest = [int(column.max()) if len(column) else 0 for column in labels.T]
+    # Python's numbers do not overflow.
+    spans = [most - least + 1 for least, most in zip(lowest, highest, strict=True)]
+    for kinds in spans:
+        if why := too_many(kinds, "kinds"):
+            raise _unfit(
+                f"{of}_labels span {why}, since each would be a feature: give them as "
+                f"{of}_attributes"
+            )
+    width = sum(spans)
+    cells, what = len(labels) * (others + width), f"the features made of {of}_labels"
+    # The features exist twice while they are joined with the attributes.
+    check_size(used + (8 if others else 4) * cells, what, DataError)
+    check_count(cells + used // 4, "cells", what, DataError)
+    out = np.zeros((len(labels), width), dtype=np.float32)
+    first = 0
+    for column, least, kinds in zip(labels.T, lowest, spans, strict=True):
+        out[np.arange(len(labels)), first + column - least] = 1
+        first += kinds
+    return out
 
 
 def _numbered(rows: NDArray[Any], table: str) -> NDArray[np.int64]:
