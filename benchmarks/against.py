@@ -40,7 +40,8 @@ def start_cpu_time(source: Path) -> float:
     """Measure the CPU time of ``gsat train`` with one epoch, start of the program included."""
     before = _cpu_time_of_children()
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "gsat", "train", "ba2motifs", "--set", "epochs=1", "-q"]
+        command = [sys.executable, "-m", "gsat", "train", "ba2motifs", "-q"]
+        command += ["--set", "epochs=1", "--set", "source=generated"]
         subprocess.run(
             [*command, "--out", f"{folder}/run"],
             env=_seeing(source), cwd=folder, stdout=subprocess.DEVNULL, check=True,

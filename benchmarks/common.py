@@ -52,7 +52,7 @@ def case(dataset: str, backbone: str = "gin") -> Case | None:
     """
     # A part of the digits is enough for a step, and is made in seconds.
     settings = ["images=3000"] if dataset == "mnist75sp" else []
-    recipe = make_recipe(dataset, backbone=backbone, settings=settings)
+    recipe = make_recipe(dataset, backbone=backbone, settings=settings, look_for_files=False)
     try:
         data = load_data(recipe)
     except DataNotFoundError as error:

@@ -282,7 +282,9 @@ def default_recipe(group: Group, data: str, trained: str, seed: int) -> Recipe:
     name = of_data.pop("name", data)
     own = {"snapshots": group.snapshots, "split_seed": 0}
     settings = {**group.common, **of_data, **group.trained[trained], **own}
-    return make_recipe(name, backbone=group.backbone, seed=seed, settings=settings)
+    return make_recipe(
+        name, backbone=group.backbone, seed=seed, settings=settings, look_for_files=False
+    )
 
 
 def run_study(

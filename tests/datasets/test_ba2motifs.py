@@ -16,7 +16,7 @@ from gsat.datasets.sources.ba2motifs import TREE_NODES, random_trees
 
 @pytest.fixture(scope="module")
 def generated() -> Dataset:
-    return load_dataset("ba2motifs")
+    return load_dataset("ba2motifs", source="generated")
 
 
 @pytest.fixture(scope="module")

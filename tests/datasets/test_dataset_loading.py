@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +16,7 @@ import pytest
 from loopback import serving
 
 import gsat.graphs.storage
+from gsat.cli.own_data import print_source
 from gsat.core import system
 from gsat.core.errors import DataError, DataNotFoundError
 from gsat.core.tensors import map_tensors, write_tensors
@@ -24,6 +26,8 @@ from gsat.datasets.fetch import transfer
 from gsat.datasets.load import load_dataset
 from gsat.datasets.sources.ba2motifs import BA2Motifs, Houses
 from gsat.graphs import GraphStore
+from gsat.study.study import Experiment
+from gsat.training.recipe import from_tables, make_recipe, with_settings
 
 SMALL: dict[str, dict[str, Any]] = {
     "ba2motifs": {"graphs": 20},
@@ -284,6 +288,84 @@ def test_file_in_the_cache(
     again = load_dataset("ba2motifs", source="published", data_seed=5)
     assert again.hash == first.hash
     assert again.matches_paper == "yes"
+
+
+# -- the source where none is given ----------------------------------------------------------------
+
+
+PUBLISHED_FILES = ["ba_2motifs/BA_2Motifs_dense.npz", "ba_2motifs/BA-2motif.pkl"]
+
+
+@pytest.fixture(params=PUBLISHED_FILES)
+def file_of_the_paper(request: pytest.FixtureRequest, raw: Path) -> Path:
+    """A file in the place of the published graphs, which recipes do not read."""
+    path = raw / request.param
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"")
+    return path
+
+
+def source_of(**given: Any) -> Any:
+    return make_recipe("ba2motifs", **given).data.options["source"]
+
+
+def test_the_papers_graphs_are_used_where_their_file_is(file_of_the_paper: Path) -> None:
+    assert source_of() == "published"
+    assert source_of(settings={"data.split_seed": 3, "epochs": 2}, seed=4) == "published"
+    file_of_the_paper.unlink()
+    assert source_of() == "generated"
+
+
+@pytest.mark.parametrize(
+    "settings", [{"source": "generated"}, {"graphs": 1000}, {"graphs": 60}, {"data_seed": 1}]
+)
+def test_graphs_are_generated_if_an_option_is_given(
+    file_of_the_paper: Path, settings: dict[str, Any]
+) -> None:
+    assert source_of(settings=settings) == "generated"
+    assert load_dataset("ba2motifs", **settings).options["source"] == "generated"
+
+
+def test_a_damaged_file_of_the_paper_is_refused(file_of_the_paper: Path) -> None:
+    with pytest.raises(DataError, match=re.escape(str(file_of_the_paper))):
+        load_dataset("ba2motifs")
+
+
+def test_a_complete_recipe_does_not_depend_on_files(file_of_the_paper: Path) -> None:
+    recipe = make_recipe("ba2motifs", look_for_files=False)
+    assert recipe.data.options["source"] == "generated"
+    changed = with_settings(recipe, {"epochs": 3})
+    assert changed.data.options["source"] == "generated"
+    tables = recipe.tables()
+    del tables["data"]["source"]  # as in the recipe of an old run
+    assert from_tables(tables) == recipe
+
+
+def test_studies_mean_the_same_with_and_without_the_file(file_of_the_paper: Path) -> None:
+    here = Experiment("ba2motifs", "gsat").recipe(0).hash()
+    file_of_the_paper.unlink()
+    assert Experiment("ba2motifs", "gsat").recipe(0).hash() == here
+    assert here == make_recipe("ba2motifs", settings={"source": "generated"}).hash()
+
+
+def test_the_source_is_told(file_of_the_paper: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    print_source(make_recipe("ba2motifs"))
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert str(file_of_the_paper) in line
+    print_source(make_recipe("ba2motifs", settings={"graphs": 60}))
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert "generated" in line
+    print_source(make_recipe("houses"))
+    assert not capsys.readouterr().err
+
+
+def test_the_papers_file_is_loaded(cache: Path, raw_file: Callable[[str], Path]) -> None:
+    raw_file("ba_2motifs/BA_2Motifs_dense.npz")
+    found = load_dataset("ba2motifs")
+    assert found.store.num_edges == 50_960
+    assert found.matches_paper == "yes"
 
 
 # -- the published pickle of BA-2Motifs ----------------------------------------------------------

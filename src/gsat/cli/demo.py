@@ -27,7 +27,7 @@ def demo(
 
     folder = unused_path(out)
     typer.echo("BA-2Motifs: does the graph contain a house or a five-cycle, and where?")
-    recipe = make_recipe("ba2motifs", settings={"epochs": epochs})
+    recipe = make_recipe("ba2motifs", settings={"epochs": epochs}, look_for_files=False)
     run = train(recipe, folder / "run", progress=not quiet)
     graphs = run.graphs()
     labels = graphs.per_graph("y")[:, 0]

@@ -28,7 +28,7 @@ from gsat.cli.options import (
     set_threads,
 )
 from gsat.cli.output import audit_line, member_progress, print_ending, short_audit
-from gsat.cli.own_data import read_own_data, table_options, table_settings
+from gsat.cli.own_data import print_source, read_own_data, table_options, table_settings
 from gsat.core.errors import GSATError
 
 if TYPE_CHECKING:
@@ -125,13 +125,17 @@ def train(
                         f"--seeds {seeds} trains seeds 0 to {seeds - 1}; set no other seed"
                     )
                 if not json_:
+                    print_source(recipes[0])
                     read_own_data(recipes[0])
                 _train_seeds(recipes, out, jobs, record, audit, quiet, json_)
                 return
             chosen = recipe_of(seed)
             if jobs > 1 and chosen.members is None:
                 raise GSATError("--jobs needs --seeds or --members")
-            data = read_own_data(chosen) if processes.is_main and not json_ else None
+            data = None
+            if processes.is_main and not json_:
+                print_source(chosen)
+                data = read_own_data(chosen)
         folder = out or new_run_folder(chosen)
         with member_progress(chosen, jobs, quiet) as done:
             options = TrainOptions(

@@ -23,6 +23,7 @@ from gsat.cli.options import (
     limit_option,
     load_part,
 )
+from gsat.cli.own_data import print_source
 from gsat.core.errors import GSATError
 from gsat.core.registry import METHODS
 
@@ -104,9 +105,17 @@ def tune(
     dataset = check_dataset(what[-1])
     from gsat.study.grids import parse_grid
     from gsat.study.tune import tune as tune_settings
+    from gsat.training.recipe import make_recipe
 
     method = load_part(method)
     backbone = load_part(backbone)
+    if not json_:
+        print_source(
+            make_recipe(
+                dataset, backbone=backbone, method=method, file=recipe,
+                settings=all_settings(set_, epochs),
+            )
+        )  # fmt: skip
     tuned = tune_settings(
         dataset,
         method,

@@ -20,7 +20,14 @@ from gsat.datasets.fetch.raw_files import missing, require_all
 from gsat.datasets.labels import read_labels, standardised
 from gsat.datasets.own_data import load_own_data
 from gsat.datasets.own_options import MoleculeOptions, OwnDataOptions
-from gsat.datasets.registry import IN_MEMORY, find_source, full_name, is_own_data, make_options
+from gsat.datasets.registry import (
+    IN_MEMORY,
+    add_default_source,
+    find_source,
+    full_name,
+    is_own_data,
+    make_options,
+)
 from gsat.datasets.source import DatasetOptions, DatasetSource
 from gsat.datasets.splits import NAMES, Splits
 from gsat.graphs import GraphStore
@@ -91,7 +98,7 @@ def load_dataset(
             f"'{IN_MEMORY}' stands for graphs that were given in Python and have no path: give "
             "them again there (resume with data=…), or a path of graphs beside the run"
         )
-    chosen = make_options(name, options)
+    chosen = make_options(name, add_default_source(name, options, data_seed))
     if isinstance(chosen, OwnDataOptions):
         own = load_own_data(Path(name) if named else source, name, seed, chosen)
         return replace(own, options={**own.options, "data_seed": data_seed})

@@ -114,6 +114,17 @@ def make_options(name: str, given: Mapping[str, Any]) -> DatasetOptions:
     return validated(options, given, owner=owner, error=DataError)
 
 
+def add_default_source(name: str, given: Mapping[str, Any], data_seed: int = 0) -> dict[str, Any]:
+    """Add the ``source`` of a named data set if no option and no other data seed is given.
+
+    It depends on the files of this machine, so recipes store it.
+    """
+    if given or data_seed or is_own_data(name):
+        return dict(given)
+    source = find_source(name).default_source(name)
+    return {"source": source} if source else {}
+
+
 def describe_options(name: str) -> list[SettingInfo]:
     """List a data set's options with their types, defaults and meanings.
 

@@ -67,6 +67,8 @@ class DatasetSource(ABC):
             are then ignored. (default: ``1``)
         files: Raw files by the value of the option ``source``, or under ``""`` without that option.
             (default: none)
+        preferred: Value of the option ``source`` that is used where its raw files are on this
+            machine and no option is given. (default: that of the option)
         split_options: Options that change the split only; graphs in the cache are shared between
             their values. (default: none)
         pattern: Regular expression of further names, which share the part before the last hyphen
@@ -85,6 +87,7 @@ class DatasetSource(ABC):
     task_settings: ClassVar[Mapping[str, Any]] = {}
     version: ClassVar[int] = 1
     files: ClassVar[Mapping[str, tuple[RawFile, ...]]] = {}
+    preferred: ClassVar[str] = ""
     split_options: ClassVar[frozenset[str]] = frozenset()
     pattern: ClassVar[str] = ""
     recipe: ClassVar[str] = ""
@@ -187,7 +190,7 @@ class DatasetSource(ABC):
         return None
 
     def sources(self, name: str) -> dict[str, tuple[RawFile, ...]]:
-        """Return the raw files by the value of the option ``source``, the default first.
+        """Return the raw files by the value of the option ``source``, the one in use first.
 
         Returns:
             The files by value; without that option, one entry under ``""``.
@@ -195,6 +198,21 @@ class DatasetSource(ABC):
         field = self.Options.model_fields.get("source")
         if field is None:
             return {"": self.raw_files(name, self.Options())}
-        values = sorted(typing.get_args(field.annotation), key=lambda value: value != field.default)
+        first = self.default_source(name)
+        values = sorted(typing.get_args(field.annotation), key=lambda value: value != first)
         options = {value: self.Options.model_validate({"source": value}) for value in values}
         return {value: self.raw_files(name, chosen) for value, chosen in options.items()}
+
+    def default_source(self, name: str) -> str:
+        """Return the value of the option ``source`` where no option is given; empty without it.
+
+        Nothing is downloaded: ``preferred`` is chosen if its files are on this machine.
+        """
+        field = self.Options.model_fields.get("source")
+        if field is None:
+            return ""
+        if self.preferred:
+            options = self.Options.model_validate({"source": self.preferred})
+            if all(file.find() for file in self.raw_files(name, options)):
+                return self.preferred
+        return str(field.default)

@@ -52,6 +52,7 @@ class Experiment:
             method=self.method,
             seed=seed,
             settings={k: list(v) if isinstance(v, tuple) else v for k, v in self.settings},
+            look_for_files=False,  # a study means the same on every machine
         )
         # Part of the recipe is inferred from the user's own data.
         return complete_recipe(recipe, load_data(recipe)) if is_own_data(self.dataset) else recipe

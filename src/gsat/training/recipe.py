@@ -28,6 +28,7 @@ from gsat.core.registry import BACKBONES, METHODS
 from gsat.core.settings import SettingInfo, Settings, describe, parse_setting, validated
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.datasets.registry import (
+    add_default_source,
     dataset_names,
     default_backbone,
     describe_options,
@@ -139,6 +140,7 @@ def make_recipe(
     seed: int | None = None,
     file: str | Path | None = None,
     settings: Mapping[str, Any] | Iterable[str] = (),
+    look_for_files: bool = True,
 ) -> Recipe:
     """Make the recipe for a data set.
 
@@ -151,6 +153,9 @@ def make_recipe(
         file: A TOML file whose settings go over the shipped ones. (default: none)
         settings: Single settings over those, as a mapping or as ``"key=value"`` texts.
             (default: none)
+        look_for_files: Whether a data set without options may be read from files that are on this
+            machine, where it is generated on others. Without, the recipe is the same everywhere.
+            (default: ``True``)
 
     Returns:
         The recipe.
@@ -197,6 +202,10 @@ def make_recipe(
     pairs = settings.items() if isinstance(settings, Mapping) else map(parse_setting, settings)
     for key, value in pairs:
         _place(tables, key, value)
+    if look_for_files:
+        given = {k: v for k, v in tables["data"].items() if k not in DataSettings.model_fields}
+        data_seed = tables["data"].get("data_seed", 0)
+        tables["data"] |= add_default_source(dataset, given, data_seed)
     return from_tables(tables)
 
 

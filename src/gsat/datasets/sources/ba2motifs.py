@@ -1,9 +1,9 @@
 """Motifs on 20-node Barabási–Albert trees, in dense adjacencies: BA-2Motifs and Houses.
 
-BA-2Motifs: a five-cycle or a house. ``source="generated"`` (the default) makes such graphs and
-needs no file; ``source="published"`` reads the graphs of PGExplainer, which the paper used. They
-differ in the joint: generated motifs are joined to a random base node, published ones to node 0 or,
-in 40 graphs, to no node.
+BA-2Motifs: a five-cycle or a house. ``source="published"`` reads the graphs of PGExplainer, which
+the paper used, and is preferred where their file is; ``source="generated"`` makes such graphs and
+needs no file. They differ in the joint: generated motifs are joined to a random base node,
+published ones to node 0 or, in 40 graphs, to no node.
 
 Houses: two or three houses, after the paper's figure 3. The explanation is disconnected, so a
 method that searches for one connected subgraph fails. The paper gives no sizes: the base is that of
@@ -45,7 +45,8 @@ class BA2Motifs(DatasetSource):
     class Options(GeneratedOptions):
         source: Literal["generated", "published"] = Field(
             "generated",
-            description="'generated' needs no file; 'published' is the set of the paper",
+            description="'published' is the set of the paper, used without options where its file "
+            "is here; 'generated' needs no file",
         )
 
         @model_validator(mode="after")
@@ -72,6 +73,7 @@ class BA2Motifs(DatasetSource):
             ),
         )
     }
+    preferred = "published"
     in_paper = True
     task_settings: ClassVar = {"kind": "binary"}
 
