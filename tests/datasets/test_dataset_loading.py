@@ -16,7 +16,7 @@ import pytest
 from loopback import serving
 
 import gsat.graphs.storage
-from gsat.cli.own_data import print_source
+from gsat.cli.output import print_source
 from gsat.core import system
 from gsat.core.errors import DataError, DataNotFoundError
 from gsat.core.tensors import map_tensors, write_tensors
@@ -350,15 +350,18 @@ def test_studies_mean_the_same_with_and_without_the_file(file_of_the_paper: Path
 
 def test_the_source_is_told(file_of_the_paper: Path, capsys: pytest.CaptureFixture[str]) -> None:
     print_source(make_recipe("ba2motifs"))
-    line = capsys.readouterr().err
+    line = capsys.readouterr().out
     assert line.count("\n") == 1
     assert str(file_of_the_paper) in line
-    print_source(make_recipe("ba2motifs", settings={"graphs": 60}))
-    line = capsys.readouterr().err
+    for settings in ({"graphs": 60}, {"data_seed": 1}, {"source": "generated"}):
+        print_source(make_recipe("ba2motifs", settings=settings))
+    print_source(make_recipe("houses"))
+    assert not capsys.readouterr().out  # the user or nobody decides
+    file_of_the_paper.unlink()
+    print_source(make_recipe("ba2motifs"))
+    line = capsys.readouterr().out
     assert line.count("\n") == 1
     assert "generated" in line
-    print_source(make_recipe("houses"))
-    assert not capsys.readouterr().err
 
 
 def test_the_papers_file_is_loaded(cache: Path, raw_file: Callable[[str], Path]) -> None:

@@ -9,7 +9,16 @@ from typing import Annotated
 import typer
 
 from gsat.cli.app import YOUR_DATA, command
-from gsat.cli.options import Data, Json, Quiet, RunFolder, Split, check_json_or_file, limit_option
+from gsat.cli.options import (
+    Data,
+    Json,
+    Quiet,
+    RunFolder,
+    Split,
+    check_json_or_file,
+    limit_option,
+    own_classes,
+)
 from gsat.training.list_runs import check_run
 
 
@@ -22,6 +31,7 @@ from gsat.training.list_runs import check_run
     "gsat audit runs/x new-graphs.jsonl --top 0.2 --json",
 )
 @limit_option
+@own_classes
 def audit(
     run: RunFolder,
     data: Data = None,

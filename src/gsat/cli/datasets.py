@@ -11,6 +11,7 @@ import typer
 from gsat.cli.app import HOUSEKEEPING, command
 from gsat.cli.options import Json, check_settings
 from gsat.core.errors import DataError, DataNotFoundError, GSATError
+from gsat.core.registry import DATASETS
 
 if TYPE_CHECKING:
     from gsat.datasets.fetch.raw_files import RawFile
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 )
 def datasets(
     name: Annotated[
-        str | None, typer.Argument(help="Show the files and options of this data set.")
+        str | None,
+        typer.Argument(help="Show the files and options of this data set, or of a file.py:Class."),
     ] = None,
     check: Annotated[
         str | None,
@@ -54,6 +56,10 @@ def datasets(
     """
     if (name, check, download).count(None) < 2:
         raise GSATError("give only one of NAME, --check and --download")
+    name, check, download = (
+        DATASETS.resolve(text) if text and ".py:" in text else text
+        for text in (name, check, download)
+    )
     if check is not None:
         from gsat.cli.cards import show_cards
 

@@ -14,6 +14,7 @@ from gsat.cli.options import (
     Threads,
     all_settings,
     limit_option,
+    own_classes,
     set_threads,
 )
 from gsat.cli.output import print_ending
@@ -25,6 +26,7 @@ from gsat.cli.output import print_ending
     "gsat distill runs/ensemble --set distill_coef=5",
 )
 @limit_option
+@own_classes
 def distill(
     run: RunFolder,
     epochs: Epochs = None,

@@ -7,7 +7,7 @@ import json
 import typer
 
 from gsat.cli.app import YOUR_DATA, command
-from gsat.cli.options import Data, Json, Refine, RunFolder, Split, limit_option
+from gsat.cli.options import Data, Json, Refine, RunFolder, Split, limit_option, own_classes
 from gsat.cli.output import print_metrics
 
 
@@ -19,6 +19,7 @@ from gsat.cli.output import print_metrics
     "gsat evaluate runs/x --refine 1",
 )
 @limit_option
+@own_classes
 def evaluate(
     run: RunFolder,
     data: Data = None,

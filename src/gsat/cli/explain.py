@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gsat.cli.app import YOUR_DATA, command
-from gsat.cli.options import Data, Json, Refine, RunFolder, Split, check_json_or_file, limit_option
+from gsat.cli.options import (
+    Data,
+    Json,
+    Refine,
+    RunFolder,
+    Split,
+    check_json_or_file,
+    limit_option,
+    own_classes,
+)
 from gsat.core.errors import GSATError
 
 if TYPE_CHECKING:
@@ -28,6 +37,7 @@ if TYPE_CHECKING:
     "gsat explain runs/x --split test --out scores.npz",
 )
 @limit_option
+@own_classes
 def explain(
     run: RunFolder,
     data: Data = None,

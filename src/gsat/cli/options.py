@@ -15,39 +15,29 @@ from gsat.cli.app import Command
 from gsat.core.errors import DataNotFoundError, GSATError, RecipeError, shown
 from gsat.core.files import exists, open_file
 from gsat.core.limits import raise_limits
-from gsat.core.registry import BACKBONES, METHODS, Registry, load_file
+from gsat.core.registry import BACKBONES, DATASETS, METHODS, Registry
 from gsat.training.list_runs import check_run
 
 T = TypeVar("T")
 
 
-def check_part(parts: Registry[Any]) -> Callable[[str], str]:
-    """Make a callback that checks a registered name, or that the file of ``file.py:Class`` exists.
+def resolve(parts: Registry[Any]) -> Callable[[str], str]:
+    """Make a callback that checks a name, or registers the class of a ``file.py:Class``.
 
     An empty name stands for the default and passes.
     """
-
-    def check(name: str) -> str:
-        if ".py:" in name:
-            file = Path(name.rpartition(":")[0])
-            if not file.is_file():
-                raise RecipeError(f"there is no file {file} to load a {parts.kind} from")
-        elif name:
-            parts.check(name)
-        return name
-
-    return check
-
-
-def load_part(name: str) -> str:
-    """Register the class of a ``file.py:Class``, and return the name to use."""
-    return load_file(name) if ".py:" in name else name
+    return lambda name: parts.resolve(name) if name else name
 
 
 def check_dataset(name: str) -> str:
-    """Raise unless a data set has this name, or a file or folder this path."""
+    """Return the name of a data set, or the path of an existing file or folder.
+
+    The class of a ``file.py:Class`` is registered.
+    """
     from gsat.datasets.registry import find_source, full_name, is_path
 
+    if ".py:" in name:
+        name = DATASETS.resolve(name)
     if not is_path(name):
         find_source(name)
     elif not exists(full_name(name)):
@@ -68,7 +58,7 @@ def _check_data(name: str) -> str:
     """Check the name of a data set; a path is checked when it is read."""
     from gsat.datasets.registry import is_path
 
-    return name if is_path(name) else check_dataset(name)
+    return name if is_path(name) and ".py:" not in name else check_dataset(name)
 
 
 def _check_recipe_file(path: Path) -> Path:
@@ -86,9 +76,9 @@ DatasetArgument = Annotated[
     str,
     typer.Argument(
         callback=check_dataset,
-        help="Name of a data set (see: gsat datasets), a table of molecules (.csv, .tsv, .smi, "
-        ".sdf, .parquet), or your own graphs: a .jsonl file, a TU folder or zip file, or a folder "
-        "of saved graphs.",
+        help="Name of a data set (see: gsat datasets) or your own as file.py:Class, a table of "
+        "molecules (.csv, .tsv, .smi, .sdf, .parquet), or your own graphs: a .jsonl file, a TU "
+        "folder or zip file, or a folder of saved graphs.",
     ),
 ]
 RunFolder = Annotated[Path, typer.Argument(callback=check_run, help="Run directory.")]
@@ -96,9 +86,31 @@ Data = Annotated[
     str | None,
     typer.Argument(
         callback=_if_given(_check_data),
-        help="Name of a data set, or path of your own data. [default: the data of the run]",
+        help="Name of a data set, or your own: a path or file.py:Class. [default: the data of the "
+        "run]",
     ),
 ]
+_OWN_CLASSES = (("method", METHODS), ("backbone", BACKBONES), ("dataset", DATASETS))
+
+
+def own_classes(command: Command) -> Command:
+    """Add options to a command that opens runs: classes in files that the runs need."""
+    return _with_options(command, [_own_class(name, parts) for name, parts in _OWN_CLASSES])
+
+
+def _own_class(name: str, parts: Registry[Any]) -> inspect.Parameter:
+    """Make the parameter of a class that a run needs."""
+    option = typer.Option(
+        f"--{name}",
+        metavar="FILE.py:CLASS",
+        callback=resolve(parts),
+        show_default=False,
+        help=f"Your own {parts.kind}, if the run needs it.",
+    )
+    only = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, only, default="", annotation=Annotated[str, option])
+
+
 Split = Annotated[
     str, typer.Option(help="Split to use: train, valid, test or all. Data at a path has no splits.")
 ]
@@ -112,7 +124,7 @@ MethodOption = Annotated[
     str,
     typer.Option(
         "--method",
-        callback=check_part(METHODS),
+        callback=resolve(METHODS),
         help="Method (see: gsat methods), or your own as file.py:Class.",
     ),
 ]
@@ -120,7 +132,7 @@ BackboneOption = Annotated[
     str,
     typer.Option(
         "--backbone",
-        callback=check_part(BACKBONES),
+        callback=resolve(BACKBONES),
         show_default=False,
         help="Network: gin, pna, leconv, dmpnn, or your own as file.py:Class. [default: dmpnn for "
         "tables of molecules, else gin]",
@@ -159,31 +171,35 @@ Refine = Annotated[
 
 def limit_option(command: Command) -> Command:
     """Add ``--limit`` to a command that reads data."""
-    signature = inspect.signature(command, eval_str=True)
-
-    @functools.wraps(command)
-    def run(*args: Any, **values: Any) -> Any:
-        values.pop("limit", None)  # its callback has raised the limits, before any file was read
-        return command(*args, **values)
-
     option = typer.Option(
         "--limit",
         metavar="NAME=VALUE",
         callback=_raise_limits,
-        is_eager=True,
+        is_eager=True,  # before any file is read
         show_default=False,
         help="Raise a limit on files that you trust, such as atoms=20000 or memory=4G (see "
         "docs/security.md). Repeatable.",
     )
     only = inspect.Parameter.KEYWORD_ONLY
-    parameter = inspect.Parameter(
-        "limit", only, default=None, annotation=Annotated[list[str] | None, option]
-    )
+    kind = Annotated[list[str] | None, option]
+    return _with_options(command, [inspect.Parameter("limit", only, default=None, annotation=kind)])
+
+
+def _with_options(command: Command, added: list[inspect.Parameter]) -> Command:
+    """Add options whose callbacks do all the work: the command does not receive them."""
+    signature = inspect.signature(command, eval_str=True)
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **values: Any) -> Any:
+        for parameter in added:
+            values.pop(parameter.name, None)
+        return command(*arguments, **values)
+
     kept = list(signature.parameters.values())
     last = [p for p in kept if p.kind is p.VAR_KEYWORD]
     kept = [p for p in kept if p.kind is not p.VAR_KEYWORD]
     run.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*kept, parameter, *last]
+        parameters=[*kept, *added, *last]
     )
     return run  # type: ignore[return-value]
 

@@ -39,10 +39,29 @@ def member_progress(recipe: Recipe, jobs: int, quiet: bool) -> Iterator[OnDone |
         yield lambda name, _: bar.advance(f"{name} done")
 
 
+def print_source(recipe: Recipe) -> None:
+    """Print which graphs a recipe uses, if the files of this machine decided it."""
+    from gsat.datasets.registry import find_source, is_own_data, make_options
+
+    name = recipe.data.name
+    if is_own_data(name) or not (source := find_source(name)).preferred:
+        return
+    chosen = source.default_source(name)
+    options = make_options(name, {"source": chosen})
+    if recipe.data.data_seed or recipe.data.options != options.model_dump():
+        return
+    if chosen == source.preferred:
+        where = ", ".join(str(file.find()) for file in source.raw_files(name, options))
+    else:
+        where = f"for those of the paper, see: gsat datasets {name}"
+    typer.echo(f"{name}: {chosen} graphs ({where})")
+
+
 def print_ending(run: Run, folder: Path, as_json: bool, audited: bool, quiet: bool) -> None:
     """Print the result of a training and, for the user's own data, the audit's verdict."""
     if not as_json:
         print_result(run, folder)
+        print_source(run.recipe)
     audit = short_audit(run, quiet) if audited else None
     if as_json:
         typer.echo(json.dumps({**run.result, **({"audit": audit} if audit else {})}))

@@ -63,21 +63,6 @@ def table_settings(dataset: str, given: dict[str, Any]) -> list[str]:
     return [f"data.{name}={json.dumps(value)}" for name, value in values.items()]
 
 
-def print_source(recipe: Recipe) -> None:
-    """Print which graphs a recipe uses, where that depends on the files of this machine."""
-    from gsat.datasets.registry import find_source, is_own_data, make_options
-
-    name = recipe.data.name
-    if is_own_data(name) or not (source := find_source(name)).preferred:
-        return
-    chosen = recipe.data.options["source"]
-    files = source.raw_files(name, make_options(name, recipe.data.options))
-    where = ", ".join(str(path) for file in files if (path := file.find()))
-    if chosen != source.preferred:
-        where = f"for those of the paper, see: gsat datasets {name}"
-    typer.echo(f"{name}: {chosen} graphs" + (f" ({where})" if where else ""), err=True)
-
-
 def read_own_data(recipe: Recipe) -> Dataset | None:
     """Load the user's own data and print notes on it; None for a named data set."""
     from gsat.datasets.registry import is_own_data

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gsat.cli.app import YOUR_DATA, command
-from gsat.cli.options import Data, RunFolder, Split, limit_option
+from gsat.cli.options import Data, RunFolder, Split, limit_option, own_classes
 
 SHOWN = 5  # patterns printed per group
 
@@ -20,6 +20,7 @@ SHOWN = 5  # patterns printed per group
     "gsat patterns runs/mols --split all",
 )
 @limit_option
+@own_classes
 def patterns(
     run: RunFolder,
     data: Data = None,

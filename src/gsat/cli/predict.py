@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gsat.cli.app import YOUR_DATA, command
-from gsat.cli.options import Data, RunFolder, Split, limit_option
+from gsat.cli.options import Data, RunFolder, Split, limit_option, own_classes
 from gsat.cli.own_data import table_options
 
 
@@ -19,6 +19,7 @@ from gsat.cli.own_data import table_options
     "gsat predict runs/x --split valid",
 )
 @limit_option
+@own_classes
 @table_options("smiles")
 def predict(
     run: RunFolder,

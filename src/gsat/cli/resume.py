@@ -14,28 +14,19 @@ from gsat.cli.options import (
     Quiet,
     RunFolder,
     Threads,
-    check_part,
     limit_option,
-    load_part,
+    own_classes,
     set_threads,
 )
 from gsat.cli.output import member_progress, print_ending
 from gsat.core.errors import GSATError
-from gsat.core.registry import BACKBONES, METHODS
 
 
 @command(YOUR_DATA, "gsat resume runs/x", "gsat resume runs/y --method my_method.py:MyMethod")
 @limit_option
+@own_classes
 def resume(
     run: RunFolder,
-    method: Annotated[
-        str,
-        typer.Option(callback=check_part(METHODS), help="Your own method: file.py:Class."),
-    ] = "",
-    backbone: Annotated[
-        str,
-        typer.Option(callback=check_part(BACKBONES), help="Your own network: file.py:Class."),
-    ] = "",
     jobs: Annotated[int, typer.Option(min=1, help="Ensemble members to train in parallel.")] = 1,
     device: Device = "cpu",
     threads: Threads = None,
@@ -52,8 +43,6 @@ def resume(
     from gsat.training.process_group import join_processes
     from gsat.training.run_directory import RunDirectory
 
-    load_part(method)
-    load_part(backbone)
     with join_processes() as processes:
         with processes.share_errors():
             # Results depend on the number of threads in the last bit, so keep that of the run.

@@ -24,11 +24,16 @@ from gsat.cli.options import (
     Threads,
     all_settings,
     limit_option,
-    load_part,
     set_threads,
 )
-from gsat.cli.output import audit_line, member_progress, print_ending, short_audit
-from gsat.cli.own_data import print_source, read_own_data, table_options, table_settings
+from gsat.cli.output import (
+    audit_line,
+    member_progress,
+    print_ending,
+    print_source,
+    short_audit,
+)
+from gsat.cli.own_data import read_own_data, table_options, table_settings
 from gsat.core.errors import GSATError
 
 if TYPE_CHECKING:
@@ -94,7 +99,6 @@ def train(
     from gsat.training.results import read_runs, record_once
     from gsat.training.run_directory import new_run_folder
 
-    parts = {"backbone": load_part(backbone), "method": load_part(method)}
     settings = [
         *table_settings(dataset, table),
         *all_settings(set_, epochs),
@@ -102,7 +106,9 @@ def train(
     ]
 
     def recipe_of(number: int | None) -> Recipe:
-        return make_recipe(dataset, **parts, seed=number, file=recipe, settings=settings)
+        return make_recipe(
+            dataset, backbone=backbone, method=method, seed=number, file=recipe, settings=settings
+        )
 
     with join_processes() as processes:
         with processes.share_errors():
@@ -125,17 +131,13 @@ def train(
                         f"--seeds {seeds} trains seeds 0 to {seeds - 1}; set no other seed"
                     )
                 if not json_:
-                    print_source(recipes[0])
                     read_own_data(recipes[0])
                 _train_seeds(recipes, out, jobs, record, audit, quiet, json_)
                 return
             chosen = recipe_of(seed)
             if jobs > 1 and chosen.members is None:
                 raise GSATError("--jobs needs --seeds or --members")
-            data = None
-            if processes.is_main and not json_:
-                print_source(chosen)
-                data = read_own_data(chosen)
+            data = read_own_data(chosen) if processes.is_main and not json_ else None
         folder = out or new_run_folder(chosen)
         with member_progress(chosen, jobs, quiet) as done:
             options = TrainOptions(
@@ -190,6 +192,7 @@ def _train_seeds(
         shown = "undefined" if spread is None else f"{spread[0]:.4f} ± {spread[1]:.4f}"
         typer.echo(f"{title:<18} {shown}")
     typer.echo(f"test, mean ± standard deviation over seeds 0 to {len(results) - 1} · {folder}")
+    print_source(recipes[0])
     if audits:
         outcomes = {seed: audit["outcome"] for seed, audit in audits.items()}
         passed = list(outcomes.values()).count("passed")

@@ -19,11 +19,10 @@ from gsat.cli.options import (
     Set,
     all_settings,
     check_dataset,
-    check_part,
     limit_option,
-    load_part,
+    resolve,
 )
-from gsat.cli.own_data import print_source
+from gsat.cli.output import print_source
 from gsat.core.errors import GSATError
 from gsat.core.registry import METHODS
 
@@ -45,7 +44,8 @@ def tune(
         typer.Argument(
             metavar="[METHOD] DATA",
             help="Method (see: gsat methods), or your own as file.py:Class [default: gsat]; then a "
-            "data set (see: gsat datasets), or the path of your own data.",
+            "data set (see: gsat datasets) or your own as file.py:Class, or the path of your own "
+            "data.",
         ),
     ],
     grid: Annotated[
@@ -101,21 +101,12 @@ def tune(
         raise GSATError("give --seed or --seeds, not both")
     if len(what) > 2:
         raise GSATError(f"expected [METHOD] DATA, not {len(what)} names")
-    method = check_part(METHODS)(what[0]) if len(what) == 2 else "gsat"
+    method = resolve(METHODS)(what[0]) if len(what) == 2 else "gsat"
     dataset = check_dataset(what[-1])
     from gsat.study.grids import parse_grid
     from gsat.study.tune import tune as tune_settings
-    from gsat.training.recipe import make_recipe
+    from gsat.training.recipe import from_tables
 
-    method = load_part(method)
-    backbone = load_part(backbone)
-    if not json_:
-        print_source(
-            make_recipe(
-                dataset, backbone=backbone, method=method, file=recipe,
-                settings=all_settings(set_, epochs),
-            )
-        )  # fmt: skip
     tuned = tune_settings(
         dataset,
         method,
@@ -136,9 +127,11 @@ def tune(
         typer.echo(json.dumps(tuned.record))
         return
     _print_points(tuned)
-    command = f"gsat train {shlex.quote(dataset)}"
+    print_source(from_tables(tuned.record["recipe"]))
+    command = f"gsat train {shlex.quote(what[-1])}"
     if write is not None:
-        options = f"--backbone {tuned.record['backbone']} --method {method} --recipe {write}"
+        named = shlex.quote(what[0]) if len(what) == 2 else method
+        options = f"--backbone {tuned.record['backbone']} --method {named} --recipe {write}"
         typer.echo(f"written to {write}; use it with: {command} {options}")
     elif tuned.rungs is not None and tuned.chosen.settings:
         changes = " ".join(f"--set {k}={v}" for k, v in tuned.chosen.settings.items())

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from gsat.cli.app import YOUR_DATA, command
-from gsat.cli.options import limit_option, set_threads
+from gsat.cli.options import limit_option, own_classes, set_threads
 from gsat.core.errors import GSATError, MissingExtraError
 from gsat.web.requests import Limits
 
@@ -41,6 +41,7 @@ Hosts = Annotated[
     "gsat explore runs/x --port 9000 --no-browser",
 )
 @limit_option
+@own_classes
 def explore(
     runs: Runs,
     host: Host = "127.0.0.1",
@@ -64,6 +65,7 @@ def explore(
     "gsat serve runs/x --host 0.0.0.0 --allow-host models.example.org",
 )
 @limit_option
+@own_classes
 def serve(
     runs: Runs,
     host: Host = "127.0.0.1",

@@ -61,6 +61,11 @@ def find_source(name: str) -> DatasetSource:
     return source()
 
 
+def is_known(name: str) -> bool:
+    """Whether a name stands for a data set, or for the user's own graphs."""
+    return is_own_data(name) or _find_class(name) is not None
+
+
 def is_own_data(name: str) -> bool:
     """Whether a name stands for the user's own graphs: a path, or graphs passed in Python."""
     return name == IN_MEMORY or is_path(name)

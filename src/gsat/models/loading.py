@@ -21,7 +21,7 @@ def load_model(path: str | Path) -> InterpretableModel:
     if method not in METHODS:
         raise RunError(
             f"{path} was trained by the method '{shown(method, 60)}', which is unknown here; if it "
-            "is declared in a file, load that first: "
+            "is declared in a file of your own, give --method file.py:Class, in Python "
             "gsat.core.registry.load_file('file.py:Class')"
         )
     kind = METHODS[method].Model

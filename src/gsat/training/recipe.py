@@ -24,7 +24,7 @@ from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt, SerializeAs
 
 from gsat.core.errors import GSATError, RecipeError, shown
 from gsat.core.files import read_toml
-from gsat.core.registry import BACKBONES, METHODS
+from gsat.core.registry import BACKBONES, DATASETS, METHODS
 from gsat.core.settings import SettingInfo, Settings, describe, parse_setting, validated
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.datasets.registry import (
@@ -33,6 +33,7 @@ from gsat.datasets.registry import (
     default_backbone,
     describe_options,
     full_name,
+    is_known,
     is_path,
     make_options,
     recipe_family,
@@ -253,13 +254,14 @@ def with_settings(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
 def read_recipe(path: Path) -> Recipe:
     """Read the recipe of a run directory."""
     tables = _read(path)
-    for registry in (METHODS, BACKBONES):
-        name = _table(tables, registry.kind).get("name")
-        if name is not None and name not in registry:
+    for option, registry in (("method", METHODS), ("backbone", BACKBONES), ("dataset", DATASETS)):
+        name = _table(tables, "data" if option == "dataset" else option).get("name")
+        known = is_known if option == "dataset" else registry.__contains__
+        if isinstance(name, str) and not known(name):
             # Never imported because a run names it: only its user may do that.
             raise RecipeError(
                 f"{path} needs the {registry.kind} '{shown(name, 80)}', which is unknown here; if "
-                "it is declared in a file of your own, load that first: "
+                f"it is declared in a file of your own, give --{option} file.py:Class, in Python "
                 "gsat.core.registry.load_file('file.py:Class')"
             )
     return from_tables(tables)
