@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 import gsat
-from gsat.core.errors import RecipeError, RunError
+from gsat.core.errors import GSATError, RecipeError, RunError
 from gsat.core.registry import BACKBONES, METHODS
 from gsat.training.recipe import Recipe, describe_settings, make_recipe
 from source_tree import contributed
@@ -107,3 +109,67 @@ def test_a_model_from_outside_is_trained_in_python(files: tuple[str, str]) -> No
     model = gsat.GSAT(BACKBONES["sum-file"].for_data(data, hidden=8))
     run = gsat.fit(model, data, epochs=2, batch_size=32)
     assert run.recipe.backbone.model_dump() == {"name": "sum-file", "hidden": 8, "layers": 2}
+
+
+MODELS = {
+    "InterpretableModel": """
+    def __init__(self, backbone, ratio=0.3, *, seed=0):
+        super().__init__(backbone)
+        self.ratio = ratio
+""",
+    "GSAT": """
+    def __init__(self, backbone, attention="edge", *, ratio=0.3, seed=0, **settings):
+        super().__init__(backbone, attention, seed=seed, **settings)
+        self.ratio = ratio
+""",
+}
+
+
+@pytest.fixture(params=MODELS)
+def ratio_method(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """Makes a method whose model has the setting ``ratio``, with more code in its constructor."""
+    made = []
+
+    def make(code: str) -> str:
+        gsat_model = request.param == "GSAT"
+        base, basis = ("GSAT", "GSATMethod") if gsat_model else ("PlainModel", "ERMMethod")
+        name = f"ratio-{len(made)}"
+        file = tmp_path / f"ratio_{len(made)}.py"
+        file.write_text(
+            "from pydantic import Field\n"
+            "from gsat.gsat import GSAT\n"
+            "from gsat.methods.erm import ERMMethod, PlainModel\n"
+            "from gsat.methods.gsat import GSATMethod\n"
+            f"class Settings({basis}.Settings):\n"
+            "    ratio: float = Field(0.3, description='A share.')\n"
+            f"class Model({base}):\n{MODELS[request.param]}{code}"
+            f"class Mine({basis}):\n"
+            f"    name, title, summary, paper = '{name}', 'Mine', 'mine', 'none'\n"
+            "    Settings, Model = Settings, Model\n"
+        )
+        made.append(METHODS.resolve(f"{file}:Mine"))
+        return made[-1]
+
+    yield make
+    for name in made:
+        del METHODS[name]
+
+
+def test_a_setting_that_a_saved_model_would_lose_is_noticed(
+    ratio_method: Callable[[str], str], tmp_path: Path
+) -> None:
+    def trained(method: str, **how: Any) -> gsat.Run:
+        settings = {"graphs": 60, "epochs": 1, "hidden": 8, "ratio": 0.5}
+        return gsat.train(make_recipe("ba2motifs", method=method, settings=settings), **how)
+
+    forgetful = ratio_method("")
+    with pytest.raises(GSATError, match="'ratio'"):
+        trained(forgetful, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    in_memory = trained(forgetful)
+    assert in_memory.model.ratio == 0.5
+    with pytest.raises(GSATError, match="'ratio'"):
+        in_memory.model.save(tmp_path / "saved")
+
+    trained(ratio_method("        self.settings = {'ratio': ratio}\n"), out=tmp_path / "run")
+    assert gsat.load(tmp_path / "run").ratio == 0.5

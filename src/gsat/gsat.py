@@ -378,7 +378,7 @@ class GSAT(InterpretableModel):
     def config(self) -> dict[str, Any]:
         """Plain values from which :meth:`from_config` builds the same model."""
         snapshots = {} if self.snapshots is None else {"snapshots": len(self.snapshots)}
-        settings = self.options.model_dump(exclude_none=True)
+        settings = {**self.options.model_dump(exclude_none=True), **self.settings}
         return {"backbone": self.backbone.description, **settings, **snapshots, "r": self.r}
 
     @classmethod

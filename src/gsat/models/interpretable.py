@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,7 +39,8 @@ class InterpretableModel(nn.Module, ABC):
     """A model that predicts, and scores the edges it used.
 
     A subclass takes the backbone and its settings in the constructor, and keeps the settings in
-    :attr:`settings`; then it can be saved and loaded. Callers never check its type: it implements
+    :attr:`settings`; then it can be saved and loaded. A model that would lose a setting is refused
+    when it is saved. Callers never check its type: it implements
     the capabilities that it has among :meth:`answer`, :meth:`rescore`, :meth:`refined` and
     :meth:`take_snapshots`; the others raise a :class:`GSATError`.
 
@@ -226,8 +228,24 @@ class InterpretableModel(nn.Module, ABC):
             )
         write_model(folder, self.state_dict(), self.description(self.method))
 
+    def check_config(self) -> None:
+        """Raise if an argument of the constructor is not in :attr:`config`, and would be lost.
+
+        ``seed`` decides initial weights only. A class with a ``from_config`` of its own answers for
+        its arguments, and its subclasses for those they add.
+        """
+        kind = type(self)
+        maker = next(parent for parent in kind.__mro__ if "from_config" in vars(parent))
+        needed = [name for name in _arguments(kind) if name not in (*_arguments(maker), "seed")]
+        if lost := [name for name in needed if name not in self.config]:
+            raise GSATError(
+                f"a saved {kind.__name__} would be loaded without its argument '{lost[0]}': keep "
+                f"it in the model's settings, self.settings = {{'{lost[0]}': {lost[0]}, …}}"
+            )
+
     def description(self, method: str) -> dict[str, Any]:
         """The description of a saved model, as plain values."""
+        self.check_config()
         described: dict[str, Any] = {"method": method, "model": self.config}
         return described if self.input is None else {**described, "input": dict(self.input)}
 
@@ -473,3 +491,10 @@ class InterpretableModel(nn.Module, ABC):
     def check_fits(self, store: GraphStore) -> None:
         """Raise a :class:`DataError` if graphs have other features than the model takes."""
         self.backbone.check_fits(store)
+
+
+def _arguments(kind: type[InterpretableModel]) -> list[str]:
+    """Names of the constructor's arguments after the backbone."""
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = inspect.signature(kind).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind not in several][1:]

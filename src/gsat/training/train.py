@@ -85,6 +85,8 @@ def train(
         recipe = complete_recipe(recipe, data)
         if recipe.members is None:
             method = make_method(recipe, data, kind).to_device(options.device)
+            if out is not None:
+                method.model.check_config()
     # Only now: if one process fails before, no run directory is made.
     run = _create(out, recipe, options)
     if recipe.members is not None:
@@ -154,6 +156,8 @@ def fit(
     with options.group.share_errors():
         options = _on_device(options)
         method = GSATMethod(model, recipe.settings, recipe.training).to_device(options.device)
+        if out is not None:
+            model.check_config()
     run = _create(out, recipe, options)
     return _train(method, data, recipe, run, options, save_start=True)
 
