@@ -133,7 +133,7 @@ MODELS: dict[str, Build] = {
     "snapshots": with_snapshots,
     "gmt sam, node": gmt("sam", "node", samples=3, batch_norm="separate", refine=1),
     "gmt lin": gmt("lin", batch_norm="separate"),
-    "gmt-classifier, half": reclassified(edges="half"),
+    "gmt-classifier, top": reclassified(edges="top", share=0.3),
     "gmt-classifier, node": reclassified("node", refine=1),
     "wrapped": wrapped(batch_norm="separate"),
     "pna": another("pna"),
@@ -162,7 +162,7 @@ def test_the_answer_to_its_own_attention_is_its_prediction(
     assert output.logits.std() > 1e-4  # the graphs have different predictions
 
 
-@pytest.mark.parametrize("name", [*REGISTERED, "snapshots", "pna", "gmt-classifier, half"])
+@pytest.mark.parametrize("name", [*REGISTERED, "snapshots", "pna", "gmt-classifier, top"])
 def test_rescoring_is_a_refinement_pass(name: str, data: gsat.Dataset, batch: GraphBatch) -> None:
     model = MODELS[name](data)
     with model.evaluating():

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from planted import one_kind_comes_first, planted
 from torch import Tensor
+from torch.optim import Adam
 from torch_geometric.data import Data
-from torch_geometric.nn import LEConv
+from torch_geometric.nn import LEConv, MessagePassing
 
 import gsat
 from gsat.core.errors import GSATError
@@ -21,9 +24,11 @@ from gsat.graphs import GraphBatch, from_pyg
 from gsat.methods import Context, TrainingSettings
 from gsat.methods.dir import DIR, DIRMethod, DIRSettings, LEConvGenerator
 from gsat.models import LEConvNet
+from gsat.models.leconv import LEConvLayer
 from gsat.ops import Draws
 from gsat.tasks import Task
 from gsat.training.loop import Loop
+from gsat.training.recipe import make_recipe
 from reference import random_graphs
 
 TASKS = {"multiclass": Task("multiclass", 3), "binary": Task("binary")}
@@ -252,6 +257,122 @@ def test_labels_of_nodes_are_refused() -> None:
         DIR(gsat.GIN(4, Task("multiclass", 3, level="node")))
 
 
+# -- the authors' definition -----------------------------------------------------------------------
+
+
+class WeightedLEConv(MessagePassing):
+    """LEConv with its messages multiplied by a mask, on the weights of one of ours."""
+
+    def __init__(self, layer: LEConvLayer) -> None:
+        super().__init__(aggr="add")
+        self.layer = layer
+
+    def forward(self, x: Tensor, edge_index: Tensor, attr: Tensor, mask: Tensor) -> Tensor:
+        a, b = self.layer.source(x), self.layer.centre(x)
+        out = self.propagate(edge_index, a=a, b=b, attr=attr, mask=mask)
+        return out + self.layer.own(x)
+
+    def message(self, a_j: Tensor, b_i: Tensor, attr: Tensor, mask: Tensor) -> Tensor:
+        return mask[:, None] * attr[:, None] * (a_j - b_i)
+
+
+class Authors:
+    """DIR on Spurious-Motif from its definition, graph by graph and complement by complement."""
+
+    def __init__(self, method: DIRMethod) -> None:
+        twin = copy.deepcopy(method)
+        self.model, self.complement, self.extra = twin.model, twin.complement, twin.extra
+        self.settings, head = twin.settings, [*twin.complement.parameters()]
+        head += self.extra.parameters()
+        self.main = Adam(self.model.parameters(), 0.01)
+        self.other = Adam(head, 0.01)
+
+    def embed(self, x: Tensor, index: Tensor, attr: Tensor, mask: Tensor) -> Tensor:
+        """The mean over the nodes of one part."""
+        x = self.model.backbone.encoder(x)
+        for layer in self.model.backbone.layers:
+            x = WeightedLEConv(layer)(x, index, attr, mask).relu()
+        return x.mean(dim=0)
+
+    def batch(self, graphs: list[Data], epoch: int) -> tuple[Tensor, Tensor]:
+        causal, rest = [], []
+        for graph in graphs:
+            x, (src, dst) = graph.x, graph.edge_index
+            ones = torch.ones(graph.num_edges).double()
+            layers = list(self.model.generator.layers)
+            for number, layer in enumerate(layers):
+                x = WeightedLEConv(layer)(x, graph.edge_index, graph.edge_attr[:, 0], ones)
+                x = x if number == len(layers) - 1 else x.relu()
+            score = self.model.scorer(torch.cat([x[src], x[dst]], dim=1))[:, 0]
+            count = int(self.settings.ratio * graph.num_edges)
+            order = np.argpartition(-score.detach().numpy(), count)
+            for chosen, sign, parts in ((order[:count], 1, causal), (order[count:], -1, rest)):
+                nodes, index = graph.edge_index[:, chosen].unique(return_inverse=True)
+                mask = (sign * score[chosen]).sigmoid()
+                parts.append(self.embed(x[nodes], index, graph.edge_attr[chosen, 0], mask))
+        y = torch.cat([graph.y for graph in graphs])
+        answers = self.model.causal(torch.stack(causal))
+        beside = torch.stack(rest).detach()
+        risks = []
+        for one in beside:
+            gate = self.complement(one).detach().sigmoid()
+            risks.append(F.cross_entropy(gate * answers, y))
+        weight = self.settings.alpha * epoch**1.6
+        loss = F.cross_entropy(answers, y) + weight * torch.stack(risks).mean()
+        loss = loss + weight * torch.var(torch.stack(risks) * len(beside))
+        return loss, F.cross_entropy(self.extra(self.complement(beside)), y)
+
+    def epoch(self, batches: list[list[Data]], epoch: int) -> tuple[Tensor, Tensor]:
+        """One step of two Adams on the losses of all batches."""
+        losses = [self.batch(graphs, epoch) for graphs in batches]
+        loss, beside = (torch.stack(one).mean() for one in zip(*losses, strict=True))
+        self.other.zero_grad()
+        beside.backward()
+        self.other.step()
+        self.main.zero_grad()
+        loss.backward()
+        self.main.step()
+        return loss.detach(), beside.detach()
+
+
+def test_epochs_are_those_of_the_authors_definition() -> None:
+    """Losses, gradients and weights in double precision, with the settings of the recipe."""
+    settings = make_recipe("spmotif-0.5", backbone="leconv", method="dir").settings
+    network = LEConvNet(4, TASKS["multiclass"], edge_features=1, hidden=6, seed=1)
+    method = DIRMethod.create(network, settings, TrainingSettings(lr=0.01, epochs=9), seed=1)
+    for one in method.networks().values():
+        one.double()
+    method.begin("train")
+    authors = Authors(method)
+    batches = []
+    for seed in (1, 2):
+        graphs = random_graphs(seed, 5, awkward=False, edge_features=1)
+        for number, graph in enumerate(graphs):
+            graph.y = torch.tensor([number % 3])
+            graph.x, graph.edge_attr = graph.x.double(), graph.edge_attr.double()
+        batches.append(graphs)
+    for epoch in (0, 7, 20):
+        loss, beside = authors.epoch(batches, epoch)
+        parts = []
+        for number, graphs in enumerate(batches):
+            batch = from_pyg(graphs).batch()
+            exact = replace(batch, x=batch.x.double(), edge_attr=batch.edge_attr.double())
+            parts.append(method.step(exact, at(epoch, number, 2)))
+        total = sum(part["total"].detach() for part in parts) / 2
+        torch.testing.assert_close(total, loss + beside, rtol=1e-11, atol=1e-12)
+        for ours, theirs in (
+            (method.model, authors.model),
+            (method.complement, authors.complement),
+            (method.extra, authors.extra),
+        ):
+            expected = dict(theirs.named_parameters())
+            for name, weights in ours.named_parameters():
+                torch.testing.assert_close(
+                    weights.grad, expected[name].grad, rtol=1e-8, atol=1e-11, msg=name
+                )
+                torch.testing.assert_close(weights, expected[name], rtol=1e-8, atol=1e-9, msg=name)
+
+
 # -- runs ------------------------------------------------------------------------------------------
 
 
@@ -284,6 +405,16 @@ def test_a_saved_model_explains_graphs_with_the_features_of_the_data(
     torch.testing.assert_close(dense, dense.T)
     with pytest.raises(GSATError, match="node features"):
         model.predict(random_graphs(1, features=3))
+
+
+def test_training_may_end_early_as_in_the_authors_code(made: Callable[..., DIRMethod]) -> None:
+    recipe = make_recipe("spmotif-0.5", backbone="leconv", method="dir")
+    network = LEConvNet(4, TASKS["multiclass"], hidden=6)
+    method = DIRMethod.create(network, recipe.settings, recipe.training, seed=0)
+    (phase,) = method.phases()
+    assert (phase.epochs, phase.selectable_from, phase.patience) == (400, 10, 5)
+    (phase,) = made(selectable_from=10).phases()  # of 3 epochs, the last one is selectable
+    assert (phase.selectable_from, phase.patience) == (2, None)
 
 
 @pytest.mark.parametrize(("step", "taken"), [("epoch", 2), ("batch", 6)])

@@ -17,7 +17,7 @@ from torch.optim import Adam
 import gsat
 from gsat.core.errors import DataError
 from gsat.datasets.load import Dataset
-from gsat.graphs import GraphStore, from_pyg
+from gsat.graphs import GraphBatch, GraphStore, from_pyg
 from gsat.methods import Context, TrainingSettings
 from gsat.methods.environments import EnvironmentMethod, Group
 from gsat.methods.irm import IRMMethod
@@ -124,6 +124,9 @@ def test_vrex_is_the_variance_of_the_risks(data: Dataset) -> None:
         log_loss(y.numpy(), logits.softmax(dim=1).numpy(), labels=[0, 1, 2]) for logits, y in groups
     ]
     assert float(method.penalty(groups)) == pytest.approx(np.var(risks), rel=1e-9)
+    sample = make(VRExMethod, data, variance="sample")
+    assert float(sample.penalty(groups)) == pytest.approx(np.var(risks, ddof=1), rel=1e-9)
+    assert float(sample.penalty(groups[:1])) == 0
     assert float(method.penalty(groups[:1])) == 0
     assert float(method.penalty([groups[0], groups[0]])) == 0
 
@@ -154,6 +157,66 @@ def test_a_step_is_adam_on_loss_and_penalty(data: Dataset) -> None:
         optimiser.step()
     for ours, theirs in zip(method.model.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+# -- the definition --------------------------------------------------------------------------------
+
+
+class _Authors:
+    """The definitions in GOOD's code: a mean over the environments of a batch, one by one."""
+
+    def __init__(self, method: EnvironmentMethod) -> None:
+        self.backbone = copy.deepcopy(method.model.backbone)
+        self.optimiser = Adam(self.backbone.parameters(), 0.02)
+
+    def step(self, batch: GraphBatch, environment: Tensor, kind: str, weight: float) -> Tensor:
+        assert batch.y is not None
+        scale = torch.ones(1, dtype=torch.float64, requires_grad=True)
+        logits = scale * self.backbone(batch)
+        losses = cross_entropy(logits, batch.y, reduction="none")
+        risks = []
+        for number in environment.unique():
+            inside = [i for i, own in enumerate(environment) if own == number]
+            risks.append(sum(losses[i] for i in inside) / len(inside))
+        if kind == "irm":
+            slopes = [torch.autograd.grad(risk, scale, create_graph=True)[0] for risk in risks]
+            penalty = sum(slope.square().sum() for slope in slopes) / len(slopes)
+        else:
+            mean = sum(risks) / len(risks)
+            penalty = sum((risk - mean) ** 2 for risk in risks) / max(len(risks) - 1, 1)
+        total = losses.mean() + weight * penalty
+        self.optimiser.zero_grad()
+        total.backward()
+        self.optimiser.step()
+        return total.detach()
+
+
+@BOTH
+@pytest.mark.parametrize("environments", ["random", "base"])
+def test_steps_are_those_of_the_definition(
+    kind: type[EnvironmentMethod], environments: str, data: Dataset
+) -> None:
+    """Losses, gradients and weights in double precision, with the settings of the recipe."""
+    recipe = make_recipe("spmotif-0.5", backbone="leconv", method=kind.name).settings
+    settings = {**recipe.model_dump(), "environments": environments, "penalty": 3.0}
+    method = make(kind, data, **settings)
+    method.model.double()
+    method.begin("train")
+    authors = _Authors(method)
+    one = int(method.environment[data.train.index[0]])
+    alone = np.flatnonzero(method.environment[data.train.index].numpy() == one)[:9]
+    for number, rows in enumerate([np.arange(0, 180, 5), np.arange(1, 180, 7), alone]):
+        batch = data.train.select(rows).batch()
+        assert batch.edge_attr is not None
+        batch = replace(batch, x=batch.x.double(), edge_attr=batch.edge_attr.double())
+        environment = method.environment[data.train.index[rows]]
+        expected = authors.step(batch, environment, kind.name, 3.0)
+        actual = method.step(batch, Context("train", number, Draws(number)))
+        torch.testing.assert_close(actual["total"], expected, rtol=1e-11, atol=1e-13)
+        theirs = dict(authors.backbone.named_parameters())
+        for name, weights in method.model.backbone.named_parameters():
+            torch.testing.assert_close(weights.grad, theirs[name].grad, rtol=1e-9, atol=1e-13)
+            torch.testing.assert_close(weights, theirs[name], rtol=1e-9, atol=1e-10)
 
 
 # -- environments ---------------------------------------------------------------------------------

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from planted import one_kind_comes_first, planted
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.optim import Adam
 from torch_geometric.utils import to_dense_adj
@@ -28,6 +30,7 @@ from gsat.methods.ib_subgraph import (
 from gsat.ops import Draws
 from gsat.tasks import Task
 from gsat.training.loop import Loop
+from gsat.training.recipe import make_recipe
 from reference import random_graphs
 
 
@@ -138,6 +141,91 @@ def test_a_step_is_the_inner_loop_and_then_one_step_against_it(
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-4)
     for ours, theirs in zip(method.model.parameters(), model.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-2, atol=2e-3)
+
+
+# -- the authors' definition -----------------------------------------------------------------------
+
+
+def exact(batch: GraphBatch) -> GraphBatch:
+    return replace(batch, x=batch.x.double())
+
+
+class Authors:
+    """IB-subgraph from its definition, graph by graph, on the weights of one of ours."""
+
+    def __init__(self, method: IBSubgraphMethod) -> None:
+        model = copy.deepcopy(method.model)
+        self.backbone, self.assignment = model.backbone, model.assignment
+        first = nn.Linear(12, 3).double()
+        last = nn.Linear(3, 1).double()
+        nn.init.constant_(first.weight, 0.01)
+        nn.init.constant_(last.weight, 0.01)
+        with torch.no_grad():
+            first.bias.copy_(method.estimator.first.bias)
+        self.estimator = nn.Sequential(first, nn.ReLU(), last)
+        self.optimiser = Adam([*self.backbone.parameters(), *self.assignment.parameters()], 0.01)
+
+    def estimate(self, e: Tensor, p: Tensor, order: Tensor) -> Tensor:
+        joint = self.estimator(torch.cat([e, p], dim=1))
+        shuffled = self.estimator(torch.cat([e[order], p], dim=1))
+        return joint.mean() - shuffled.exp().mean().log()
+
+    def step(self, batch: GraphBatch, orders: Tensor) -> dict[str, Tensor]:
+        x = self.backbone.embed(batch)
+        graphs, subgraphs, penalties = [], [], []
+        for number in range(batch.num_graphs):
+            nodes, adjacency = dense(batch, number)
+            s = self.assignment(x[nodes]).softmax(dim=1)
+            rows = s.T @ x[nodes]  # [2, h]: the subgraph and the rest
+            pooled = s.T @ adjacency.double() @ s
+            pooled = pooled / pooled.sum(dim=1, keepdim=True).clamp(min=1e-12)
+            subgraphs.append(rows[0].clamp(-100, 100))
+            graphs.append(rows.mean(dim=0))
+            penalties.append(F.mse_loss(pooled.diagonal(), torch.ones(2).double()))
+        e, p = torch.stack(graphs), torch.stack(subgraphs)
+        for order in orders[1:]:
+            inner = Adam(self.estimator.parameters(), 1e-3, weight_decay=5e-5)
+            inner.zero_grad()
+            (-self.estimate(e, p, order)).backward(retain_graph=True)
+            inner.step()
+        information = self.estimate(e, p, orders[0])
+        assert batch.y is not None
+        answers = self.backbone.head(torch.cat([e, p]))
+        loss = F.binary_cross_entropy_with_logits(answers, torch.cat([batch.y, batch.y]).double())
+        penalty = sum(penalties) / len(penalties)
+        total = loss + 5 * penalty + 0.2 * information
+        self.optimiser.zero_grad()
+        total.backward()
+        self.optimiser.step()
+        return {"loss": loss, "information": information, "connectivity": penalty, "total": total}
+
+
+def test_steps_are_those_of_the_authors_definition(
+    made: Callable[..., IBSubgraphMethod],
+) -> None:
+    """Losses, gradients and weights in double precision; all graphs have nodes and edges."""
+    recipe = make_recipe("ba2motifs", method="ib-subgraph").settings
+    method = made(**{**recipe.model_dump(), "mi_weight": 0.2, "inner_steps": 15})
+    method.model.double(), method.estimator.double()
+    method.begin("train")
+    batch, authors = exact(labelled(4, awkward=False)), Authors(method)
+    for step in range(3):
+        orders = method._orders(batch.num_graphs, Draws(3).child("shuffle", step))
+        expected = authors.step(batch, orders)
+        actual = method.step(batch, context(step))
+        for name, value in expected.items():
+            torch.testing.assert_close(actual[name], value, rtol=1e-10, atol=1e-12)
+        pairs = [
+            (method.model.backbone, authors.backbone),
+            (method.model.assignment, authors.assignment),
+        ]
+        for ours, theirs in pairs:
+            for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+                torch.testing.assert_close(one.grad, other.grad, rtol=1e-8, atol=1e-11)
+                torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-9)
+        own = list(authors.estimator.parameters())[:3]  # without the last bias, which cancels
+        for one, other in zip(method.estimator.parameters(), own, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-9)
 
 
 def test_scores_are_products_of_assignments_and_embeddings_are_clamped(

@@ -160,6 +160,10 @@ wide = {title = ", wide", settings = {hidden = 96, lr = 0.01}}
 dataset = "houses"
 method = "gsat"
 settings = {epochs = 5, "data.graphs" = 40}
+
+[[override]]
+variant = "wide"
+settings = {layers = 3}
 """
 Write = Callable[[str], Path]
 
@@ -189,6 +193,7 @@ def test_a_user_writes_a_study(write: Write) -> None:
     assert [recipe.training.epochs for recipe in recipes] == [5, 5, 3, 3, 3]
     assert [recipe.data.options["graphs"] for recipe in recipes] == [40, 40, 1000, 1000, 1000]
     assert [recipe.training.lr for recipe in recipes[1:3]] == [0.01, 0.01]
+    assert [recipe.backbone.model_dump()["layers"] for recipe in recipes] == [2, 3, 3, 2, 2]
     assert [c.experiment.variant for c in study.cells] == ["plain", "wide", "wide"] + ["plain"] * 2
 
 
@@ -198,7 +203,7 @@ def test_a_user_writes_a_study(write: Write) -> None:
         ('"houses", ', '"hoses", ', "hoses"),
         ('method = "erm"', 'method = "emr"', "emr"),
         ('backbone = "pna"', 'backbone = "pan"', "pan"),
-        ('variant = "wide"', 'variant = "wade"', "wade"),
+        ('variant = "wide", b', 'variant = "wade", b', "wade"),
         ('"90.0±1.5"', '"about 90"', "about 90"),
         ('"90.0±1.5", ', "", "1 published numbers, but 2 data sets"),
         ("hidden = 96", "hiden = 96", "hiden"),

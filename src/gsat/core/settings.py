@@ -9,15 +9,20 @@ import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from gsat.core.errors import SHOWN_CHARACTERS, GSATError, RecipeError, shown
 from gsat.core.parsing import ParseError, parse_toml
+
+# ``json_schema_extra`` of a setting that came after recorded runs: recipe hashes leave out its
+# default, which must be what those runs did.
+ADDED_LATER: Final[JsonDict] = {"added_later": True}
 
 
 class Settings(BaseModel):

@@ -13,16 +13,16 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import torch
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
 from gsat.attention import average_directions
 from gsat.core.errors import GSATError
 from gsat.core.registry import register_method
-from gsat.core.settings import validated
+from gsat.core.settings import ADDED_LATER, validated
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.graphs.subgraph import edge_subgraph
-from gsat.methods.base import Context, Losses, Method, MethodSettings
+from gsat.methods.base import Context, Losses, Method, MethodSettings, Phase
 from gsat.models import Backbone, InterpretableModel, LEConvNet, ModelOutput, seeded
 from gsat.models.leconv import LEConvLayer, total_weight
 from gsat.ops import Draws, relu_dropout, segment_topk_mask
@@ -53,8 +53,8 @@ class DIRSettings(MethodSettings):
     )
     statistics: Literal["causal", "both"] = Field(
         "causal",
-        description="Parts that contribute to the predictor's batch norm statistics; evaluation "
-        "uses causal parts.",
+        description="Parts that contribute to the predictor's batch norm statistics: 'causal', "
+        "those that evaluation uses, or 'both' (published code).",
     )
     predictor_hidden: PositiveInt | None = Field(
         None, description="Width of the predictor; absent: the backbone's."
@@ -63,6 +63,16 @@ class DIRSettings(MethodSettings):
         False,
         description="Whether the complement's logits pass one more linear layer, which the gates "
         "do not use (published code, on Spurious-Motif).",
+    )
+    selectable_from: NonNegativeInt = Field(
+        0,
+        json_schema_extra=ADDED_LATER,
+        description="First epoch that may be selected as the best.",
+    )
+    patience: NonNegativeInt = Field(
+        0,
+        json_schema_extra=ADDED_LATER,
+        description="Training ends after this many epochs without a better one; 0: never.",
     )
 
 
@@ -227,6 +237,12 @@ class DIRMethod(Method):
         with seeded(self.seed, "complement"):
             self.complement = head(self.model.backbone.hidden, logits)
             self.extra = nn.Linear(logits, logits) if extra else nn.Identity()
+
+    def phases(self) -> tuple[Phase, ...]:
+        """One phase, which may end early."""
+        epochs, patience = self.training.epochs, self.settings.patience or None
+        first = min(self.settings.selectable_from, epochs - 1)
+        return (Phase("train", epochs, selectable_from=first, patience=patience),)
 
     def parameters(self) -> Iterable[nn.Parameter]:
         """The weights of all networks.

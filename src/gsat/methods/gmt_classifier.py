@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 
 from gsat.attention import edge_weights
 from gsat.core.errors import GSATError
 from gsat.core.registry import METHODS, register_method
+from gsat.core.settings import ADDED_LATER
 from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
 from gsat.methods.base import Context, Losses, Method, MethodSettings, TrainingSettings
@@ -21,7 +22,13 @@ from gsat.models import Backbone, InterpretableModel, ModelOutput
 from gsat.models.backbone import backbone_from
 from gsat.ops import Draws, segment_topk_mask
 
-Edges = Literal["all", "half"]
+Edges = Literal["all", "top"]
+_SHARE = 0.5  # default share of the top edges
+
+
+def _current_edges(name: Any) -> Any:
+    """The present name of a choice of edges; "half" is that of earlier versions."""
+    return "top" if name == "half" else name
 
 
 class Reclassified(InterpretableModel):
@@ -29,9 +36,11 @@ class Reclassified(InterpretableModel):
 
     method = "gmt-classifier"
 
-    def __init__(self, backbone: Backbone, explainer: GSAT, edges: Edges = "all") -> None:
+    def __init__(
+        self, backbone: Backbone, explainer: GSAT, edges: Edges = "all", share: float = _SHARE
+    ) -> None:
         super().__init__()
-        self.backbone, self.edges = backbone, edges
+        self.backbone, self.edges, self.share = backbone, edges, share
         self.explainer = explainer.eval().requires_grad_(False)
         self.task, self.on, self.r = backbone.task, explainer.on, explainer.r
 
@@ -56,8 +65,8 @@ class Reclassified(InterpretableModel):
         """Compute the edge weights that the classifier sees, ``[E]``."""
         if self.edges == "all":
             return weight
-        half = (batch.edge_ptr.diff() + 1) // 2
-        return weight * segment_topk_mask(weight, batch.edge_ptr, half)
+        count = (self.share * batch.edge_ptr.diff().double()).ceil().long()
+        return weight * segment_topk_mask(weight, batch.edge_ptr, count)
 
     def refined(self, passes: int) -> Self:
         """Return the same model with refinement passes, whose result the classifier sees, too."""
@@ -72,6 +81,7 @@ class Reclassified(InterpretableModel):
             "backbone": self.backbone.description,
             "explainer": {"method": self.explainer.method, **self.explainer.config},
             "edges": self.edges,
+            "share": self.share,
             "r": self.r,
         }
 
@@ -80,19 +90,28 @@ class Reclassified(InterpretableModel):
         """Make the model that :attr:`config` describes, with fresh weights."""
         inside = dict(config["explainer"])
         kind = METHODS[inside.pop("method")].Model
-        if not issubclass(kind, GSAT) or config["edges"] not in ("all", "half"):
+        edges = _current_edges(config["edges"])
+        share = config.get("share", _SHARE)
+        if not issubclass(kind, GSAT) or edges not in ("all", "top") or not 0 < share <= 1:
             raise GSATError("its explainer is not a model of GSAT, or its edges are unknown")
-        return cls(backbone_from(config["backbone"]), kind.from_config(inside), config["edges"])
+        return cls(backbone_from(config["backbone"]), kind.from_config(inside), edges, share)
 
 
 class GMTClassifierSettings(MethodSettings):
     """``[method.gmt-classifier]``."""
 
     start: str = Field("", description="Run whose explanations are used.")
-    edges: Edges = Field(
+    edges: Annotated[Edges, BeforeValidator(_current_edges)] = Field(
         "all",
-        description="What the classifier sees: 'all' edges with their scores, or the 'half' of "
-        "each graph with the highest.",
+        description="What the classifier sees: 'all' edges with their scores, or the 'top' ones of "
+        "each graph.",
+    )
+    share: float = Field(
+        _SHARE,
+        gt=0,
+        le=1,
+        json_schema_extra=ADDED_LATER,
+        description="Share of each graph's edges that are its top ones.",
     )
     classifier: Literal["new", "trained"] = Field(
         "new",
@@ -123,7 +142,8 @@ class GMTClassifierMethod(Method):
         explainer = load_start(settings.start, backbone, cls.title)
         if settings.classifier == "trained":
             backbone.load_state_dict(explainer.predictor.state_dict())
-        return cls(Reclassified(backbone, explainer, settings.edges), settings, training, seed)
+        model = Reclassified(backbone, explainer, settings.edges, settings.share)
+        return cls(model, settings, training, seed)
 
     def parameters(self) -> Iterable[nn.Parameter]:
         """The weights of the classifier."""

@@ -20,6 +20,7 @@ from torch.optim import Optimizer
 from gsat.attention import lift
 from gsat.core.errors import GSATError
 from gsat.core.registry import register_method
+from gsat.core.settings import ADDED_LATER
 from gsat.graphs import GraphBatch
 from gsat.methods.base import Context, Losses, Method, MethodSettings, Phase
 from gsat.models import Backbone, InterpretableModel, ModelOutput, seeded
@@ -106,6 +107,24 @@ class IBSubgraphSettings(MethodSettings):
         description="Embedding of the whole graph: the mean of its nodes' embeddings, or half "
         "their sum (published code).",
     )
+    classified: Literal["subgraph", "both"] = Field(
+        "subgraph",
+        json_schema_extra=ADDED_LATER,
+        description="Embeddings whose label is predicted in training: that of the subgraph, or "
+        "also that of the whole graph (published code).",
+    )
+    estimator: Literal["random", "constant"] = Field(
+        "random",
+        json_schema_extra=ADDED_LATER,
+        description="Estimator of the mutual information: as wide as an embedding, with random "
+        "weights, or half as wide, with weights of 0.01 ('constant', published code).",
+    )
+    inner_adam: Literal["kept", "new"] = Field(
+        "kept",
+        json_schema_extra=ADDED_LATER,
+        description="Adam of the estimator: 'kept' for the whole training, or 'new' at every step, "
+        "which then only follows the signs of the gradient (published code).",
+    )
     inner_steps: NonNegativeInt = Field(150, description="Steps of the estimator per batch.")
     inner_lr: float = Field(1e-3, gt=0, description="Learning rate of the estimator.")
     inner_weight_decay: float = Field(5e-5, ge=0, description="Weight decay of the estimator.")
@@ -131,8 +150,12 @@ class IBSubgraphMethod(Method):
 
     def set_up(self) -> None:
         """Make the estimator of mutual information, which only training needs."""
+        h, constant = self.model.backbone.hidden, self.settings.estimator == "constant"
         with seeded(self.seed, "estimator"):
-            self.estimator = StatisticsNetwork(self.model.backbone.hidden)
+            self.estimator = StatisticsNetwork(h, max(h // 2, 1) if constant else None)
+        if constant:
+            for layer in (self.estimator.first, self.estimator.last):
+                nn.init.constant_(layer.weight, 0.01)
 
     def phases(self) -> tuple[Phase, ...]:
         """One phase, which may end early; any epoch may be selected."""
@@ -141,7 +164,11 @@ class IBSubgraphMethod(Method):
     def begin(self, phase: str) -> None:
         """Make an Adam for the model, and one for the estimator."""
         super().begin(phase)
-        self.inner = self.estimator.adam(self.settings.inner_lr, self.settings.inner_weight_decay)
+        self.inner = self._inner_adam()
+
+    def _inner_adam(self) -> torch.optim.Adam:
+        """Make an Adam for the estimator."""
+        return self.estimator.adam(self.settings.inner_lr, self.settings.inner_weight_decay)
 
     def step(self, batch: GraphBatch, context: Context) -> Losses:
         """Train the estimator on the batch, then take one step against it."""
@@ -150,14 +177,20 @@ class IBSubgraphMethod(Method):
         assigned = self.model.assign(batch, draws)
         graph, subgraph = self._whole(assigned.x, batch), assigned.subgraph
         orders = self._orders(batch.num_graphs, draws.child("shuffle", context.step))
-        train_statistics_network(self.estimator, self.inner, graph, subgraph, orders[1:])
+        new = self.settings.inner_adam == "new"
+        for some in orders[1:].split(1) if new else [orders[1:]]:
+            self.inner = self._inner_adam() if new else self.inner
+            train_statistics_network(self.estimator, self.inner, graph, subgraph, some)
         # Detached: this step must not train the estimator.
         fixed = {name: weights.detach() for name, weights in self.estimator.named_parameters()}
         joint, shuffled = (
             functional_call(self.estimator, fixed, (e, subgraph)) for e in (graph, graph[orders[0]])
         )
+        loss = self.model.task.loss(self.model.classify(subgraph), batch.y)
+        if self.settings.classified == "both":
+            loss = (loss + self.model.task.loss(self.model.classify(graph), batch.y)) / 2
         parts = {
-            "loss": self.model.task.loss(self.model.classify(subgraph), batch.y),
+            "loss": loss,
             "information": donsker_varadhan(joint, shuffled),
             "connectivity": connectivity(assigned.assignment, batch),
         }

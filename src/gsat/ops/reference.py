@@ -452,14 +452,14 @@ def pna_layers(
 class StatisticsNetwork(nn.Module):
     """The network T of the Donsker-Varadhan bound: T(e, p) = w · ReLU(W concat(e, p) + b).
 
-    ``hidden`` is h, the width of e and of p. There is no bias at the end: it would cancel in the
-    bound.
+    ``hidden`` is h, the width of e and of p, and by default that of the layer between. There is no
+    bias at the end: it would cancel in the bound.
     """
 
-    def __init__(self, hidden: int) -> None:
+    def __init__(self, hidden: int, width: int | None = None) -> None:
         super().__init__()
-        self.first = nn.Linear(2 * hidden, hidden)
-        self.last = nn.Linear(hidden, 1, bias=False)
+        self.first = nn.Linear(2 * hidden, width or hidden)
+        self.last = nn.Linear(width or hidden, 1, bias=False)
 
     def forward(self, e: Tensor, p: Tensor) -> Tensor:
         """Compute T of each pair: e and p [B, h] to [B]."""

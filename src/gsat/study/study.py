@@ -113,11 +113,12 @@ class Variant(_Model):
 
 
 class Override(_Model):
-    """Settings of all experiments with this data set, method and backbone."""
+    """Settings of all experiments with this data set, method, backbone and variant."""
 
     dataset: DatasetName | None = None
     method: MethodName | None = None
     backbone: BackboneName | None = None
+    variant: str | None = None  # "" for rows without one
     settings: dict[str, Any]
 
 
@@ -254,8 +255,13 @@ class Study(_Model):
             raise GSATError(f"there is no variant '{shown(variant)}' in this study: {known}")
         every = dict(self.settings)
         for one in self.override:
-            wanted = (one.dataset or dataset, one.method or method, one.backbone or backbone)
-            if wanted == (dataset, method, backbone):
+            wanted = (
+                one.dataset or dataset,
+                one.method or method,
+                one.backbone or backbone,
+                variant if one.variant is None else one.variant,
+            )
+            if wanted == (dataset, method, backbone, variant):
                 every |= one.settings
         every |= self.variants[variant].settings if variant else {}
         every |= settings or {}

@@ -25,7 +25,14 @@ from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt, SerializeAs
 from gsat.core.errors import GSATError, RecipeError, shown
 from gsat.core.files import read_toml
 from gsat.core.registry import BACKBONES, DATASETS, METHODS
-from gsat.core.settings import SettingInfo, Settings, describe, parse_setting, validated
+from gsat.core.settings import (
+    ADDED_LATER,
+    SettingInfo,
+    Settings,
+    describe,
+    parse_setting,
+    validated,
+)
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.datasets.registry import (
     add_default_source,
@@ -128,6 +135,12 @@ class Recipe(RunSettings):
         # Without absent values, so that a new optional setting leaves earlier hashes as they are.
         tables = _without_none(self.tables())
         del tables["seed"]
+        for name, field in type(self.settings).model_fields.items():
+            if (
+                field.json_schema_extra == ADDED_LATER
+                and getattr(self.settings, name) == field.default
+            ):
+                tables["method"][self.method].pop(name, None)
         if tables["training"].get("selection") == "stable":
             tables["training"]["selection"] = "settledness"  # its name in earlier hashes
         return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()[:16]
