@@ -136,7 +136,7 @@ def outcome(path: Path) -> dict[str, bytes]:
     files = [path / "metrics.jsonl", *(path / "best").iterdir(), *last.iterdir()]
     contents = {str(file.relative_to(path)): file.read_bytes() for file in files}
     result = json.loads((path / "result.json").read_text())
-    result.pop("seconds")
+    del result["seconds"], result["cpu_seconds"]
     return {**contents, "result.json": json.dumps(result).encode()}
 
 

@@ -221,7 +221,7 @@ def _run_parsers(folder: Path, run: Path) -> list[Parser]:
         attempts = (
             lambda: opened.environment,
             lambda: opened.result,
-            opened.read_seconds,
+            opened.read_spent,
             opened.read_log,
             lambda: opened.cut_log(2),
             opened.check_recipe,

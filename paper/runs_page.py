@@ -35,7 +35,7 @@ def runs_page(records: Records) -> str:
             "",
         ]
         runs += len(found.seeds)
-        hours += sum(run["seconds"] for run in found.done.values()) / 3600
+        hours += sum(run.get("cpu_seconds", run["seconds"]) for run in found.done.values()) / 3600
     head = f"{runs} runs of {len(sections)} recipes, {hours:.0f} hours of computing.\n\n"
     return head + "\n".join(line for section in sections.values() for line in section)
 

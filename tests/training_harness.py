@@ -18,6 +18,7 @@ from gsat.training import checkpoint
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.train import train_job
 
+NO_TIME = {"seconds": 0.0, "cpu_seconds": 0.0}  # in place of what differs between equal runs
 # Selectable are the epochs 11, 12 and 13: r settles in epoch 4, two steps an epoch.
 SMALL: dict[str, Any] = {
     "graphs": 60,
@@ -59,6 +60,7 @@ def outcome(path: Path) -> dict[str, bytes]:
     found = {str(file.relative_to(path)): file.read_bytes() for file in files}
     result = json.loads((path / "result.json").read_text())
     assert result.pop("seconds") > 0
+    assert result.pop("cpu_seconds", 1) > 0  # absent where an earlier version began the run
     return {**found, "result.json": json.dumps(result).encode()}
 
 

@@ -51,6 +51,17 @@ def test_times_on_the_same_kind_of_cpu_come_first_and_others_are_scaled() -> Non
     assert estimates == [40.0 * 100 / 25, 40.0 * 25 / 100, 40.0, 40.0]
 
 
+def test_cpu_seconds_are_used_where_they_are_recorded() -> None:
+    mutag = Experiment("mutag", "gsat")
+    half = Experiment("mutag", "gsat", settings=(("epochs", 50),)).recipe(0)
+    old = timed(mutag, 900.0)
+    new = [{**timed(mutag, 800.0), "cpu_seconds": cpu} for cpu in (80.0, 120.0, 100.0)]
+    assert CostEstimates([old]).seconds(mutag.recipe(0)) == 900.0
+    costs = CostEstimates([old, *new])
+    assert costs.seconds(mutag.recipe(0)) == 100.0
+    assert costs.seconds(half) == 50.0
+
+
 def test_times_on_some_of_the_graphs_are_not_used_for_all() -> None:
     part = Experiment("mnist75sp", "gsat", settings=(("images", 6000),))
     whole = Experiment("mnist75sp", "gsat").recipe(0)

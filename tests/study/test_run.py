@@ -23,6 +23,7 @@ from gsat.training import checkpoint
 from gsat.training.recipe import Recipe
 from gsat.training.results import read_records
 from gsat.training.run_directory import RunDirectory
+from gsat.training.time_spent import Spent
 from study_harness import ERM, GSAT, SMALL
 
 
@@ -170,7 +171,7 @@ class Recorder(Progress):
 
 def spend(folder: Path, name: str, seconds: float) -> None:
     (folder / name).mkdir(exist_ok=True)
-    RunDirectory(folder / name).write_seconds(seconds, epochs=1)
+    RunDirectory(folder / name).write_spent(Spent(1e6, seconds), epochs=1)
 
 
 def test_running_runs_count_the_time_they_spent_up_to_what_was_expected(tmp_path: Path) -> None:

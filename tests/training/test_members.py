@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -154,3 +155,11 @@ def test_runs_of_other_recipes_are_not_copied(ensemble: Path, tmp_path: Path) ->
     assert not (tmp_path / "members").exists()
     copy_members(same, recipes, tmp_path / "members", other.result["data_hash"])
     assert differing(outcome(same[0]), outcome(tmp_path / "members" / "seed-1")) == []
+
+
+def test_the_time_of_an_ensemble_is_that_of_its_members(ensemble: Path) -> None:
+    members = [json.loads(file.read_text()) for file in ensemble.glob("members/*/result.json")]
+    whole = json.loads((ensemble / "result.json").read_text())
+    for name in ("seconds", "cpu_seconds"):
+        assert whole[name] == pytest.approx(sum(one[name] for one in members), abs=0.002)
+    assert len(members) > 1

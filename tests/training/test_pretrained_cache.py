@@ -193,8 +193,15 @@ def test_the_time_it_took_counts(train: Train, cache: Path) -> None:
     train("pgexplainer")
     (entry,) = cache.glob("*/seed-0")
     state, _ = checkpoint.read(entry)
-    checkpoint.write(entry, replace(state, values={**state.values, "seconds": 1000.0}))
-    assert 1000 < train("graphmask").result["seconds"] < 1100
+    spent = {"seconds": 1000.0, "cpu_seconds": 2000.0}
+    checkpoint.write(entry, replace(state, values={**state.values, **spent}))
+    result = train("graphmask").result
+    assert 1000 < result["seconds"] < 1100
+    assert 2000 < result["cpu_seconds"] < 2100
+    # As an earlier version stored it.
+    values = {k: v for k, v in state.values.items() if k != "cpu_seconds"}
+    checkpoint.write(entry, replace(state, values=values))
+    assert "cpu_seconds" not in train("gnnexplainer").result
 
 
 def test_without_a_run_directory_nothing_is_shared(cache: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,33 @@ def test_the_time_of_all_sessions_counts(
     assert 1000 < result["seconds"] < 1100
     kept = json.loads((path / "timing.json").read_text())
     assert 1000 < kept["seconds"] <= result["seconds"] + 0.01
+
+
+def test_cpu_time_is_recorded_beside_the_time_by_the_clock(
+    stopped: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = stopped(5)
+    timing = json.loads((path / "timing.json").read_text())
+    assert timing["cpu_seconds"] > 0
+    (path / "timing.json").write_text(json.dumps({**timing, "cpu_seconds": 500.0}))
+    now = iter(range(10**6))  # each look at the CPU's clock is 100 s later
+    monkeypatch.setattr(time, "process_time", lambda: 100.0 * next(now))
+    result = gsat.resume(path).result
+    assert result["cpu_seconds"] >= 600
+    assert result["cpu_seconds"] % 100 == 0
+    assert result["seconds"] < 100
+
+
+def test_a_run_begun_by_an_earlier_version_has_no_cpu_time(
+    stopped: Callable[[int], Path],
+) -> None:
+    path = stopped(5)
+    timing = json.loads((path / "timing.json").read_text())
+    del timing["cpu_seconds"]
+    (path / "timing.json").write_text(json.dumps(timing))
+    result = gsat.resume(path).result
+    assert result["seconds"] > 0
+    assert "cpu_seconds" not in result
 
 
 def test_checkpoints_are_written_as_often_as_asked(run_path: Path) -> None:

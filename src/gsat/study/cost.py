@@ -1,4 +1,8 @@
-"""Estimates of how long runs take, from recorded runs or by rule of thumb."""
+"""Estimates of how long runs take on a CPU of their own, from recorded runs or by rule of thumb.
+
+CPU seconds are used where they are recorded: seconds by the clock include those that other programs
+took.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from typing import Any
 
 from gsat.study.records import graphs_key
 from gsat.training.recipe import Recipe
+from gsat.training.time_spent import Spent
 
 # The work of an epoch: nodes of the training set in thousands, or, where an epoch was measured to
 # be much slower or faster (wide features, large test sets, one graph), the number of equal time.
@@ -37,7 +42,7 @@ class CostEstimates:
             if "seconds" in record:
                 (here if record.get("cpu", "") == cpu or not cpu else elsewhere).add(record)
         ratios = [
-            median(times) / median(elsewhere.by_recipe[recipe])
+            _typical(times) / _typical(elsewhere.by_recipe[recipe])
             for recipe, times in here.by_recipe.items()
             if recipe in elsewhere.by_recipe
         ]
@@ -47,7 +52,7 @@ class CostEstimates:
         """Estimate the seconds of a run on one core."""
         for times, factor in self._sources:
             if recipe.hash() in times.by_recipe:
-                return factor * median(times.by_recipe[recipe.hash()])
+                return factor * _typical(times.by_recipe[recipe.hash()])
         epochs = recipe.training.epochs * (recipe.members or 1)
         return self._by_epoch(recipe, recipe.method, epochs)
 
@@ -62,23 +67,31 @@ class CostEstimates:
         for times, factor in self._sources:
             similar = times.per_epoch.get((graphs_key(recipe.tables()), backbone, method))
             if similar:
-                return factor * median(similar) * epochs
+                return factor * _typical(similar) * epochs
         nodes = _NODES.get(name) or _NODES.get(name.split("-")[0], 100)
         return epochs * nodes * _SECONDS.get(backbone, 0.02) * _RELATIVE.get(method, 1.0)
 
 
 class _Times:
-    """Seconds of recorded runs, by recipe, and per epoch by graphs, backbone and method."""
+    """Times of recorded runs, by recipe, and per epoch by graphs, backbone and method."""
 
     def __init__(self) -> None:
-        self.by_recipe: dict[str, list[float]] = {}
-        self.per_epoch: dict[tuple[str, ...], list[float]] = {}
+        self.by_recipe: dict[str, list[Spent]] = {}
+        self.per_epoch: dict[tuple[str, ...], list[Spent]] = {}
 
     def add(self, record: Mapping[str, Any]) -> None:
-        self.by_recipe.setdefault(record["recipe_hash"], []).append(record["seconds"])
+        spent = Spent.read(record)
+        self.by_recipe.setdefault(record["recipe_hash"], []).append(spent)
         epochs = record["recipe"]["training"]["epochs"] * record["recipe"].get("members", 1)
         key = (graphs_key(record["recipe"]), record["backbone"], record["method"])
-        self.per_epoch.setdefault(key, []).append(record["seconds"] / epochs)
+        cpu = None if spent.cpu_seconds is None else spent.cpu_seconds / epochs
+        self.per_epoch.setdefault(key, []).append(Spent(spent.seconds / epochs, cpu))
+
+
+def _typical(times: Iterable[Spent]) -> float:
+    """The median of CPU seconds, or of seconds by the clock where no CPU seconds are known."""
+    cpu = [spent.cpu_seconds for spent in times if spent.cpu_seconds is not None]
+    return median(cpu or [spent.seconds for spent in times])
 
 
 def makespan(seconds: Iterable[float], jobs: int) -> float:

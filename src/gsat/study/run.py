@@ -105,14 +105,15 @@ def track_runs(
 ) -> Iterator[Callable[[str, str], None]]:
     """Show a bar over several runs, by their expected seconds; yields what to call when one ends.
 
-    A finished run counts in full. A running one counts the seconds that its directory says it has
-    spent, up to nearly what was expected: so the bar moves during long runs.
+    A finished run counts in full. A running one counts the CPU seconds that its directory says it
+    has spent, up to nearly what was expected: so the bar moves during long runs.
     """
     ended: set[str] = set()
     stopped = threading.Event()
 
     def spent() -> int:
-        running = {name: RunDirectory(folder / name).read_seconds() for name in {*expected} - ended}
+        left = {*expected} - ended
+        running = {name: RunDirectory(folder / name).read_spent().work for name in left}
         shares = (
             min(running[name], _LARGEST_SHARE * seconds) if name in running else seconds
             for name, seconds in expected.items()

@@ -48,6 +48,7 @@ from gsat.training.selection import (
     is_finished,
     more_stable,
 )
+from gsat.training.time_spent import Clock, Spent
 
 REJECTED = "rejected.csv"  # in a run directory: the rows of a table that were not used
 CHECKPOINT_SECONDS = 30.0  # minimum time between checkpoints, which are written between epochs
@@ -99,7 +100,7 @@ class Loop:
         self.best_weights: Tensors | None = None
         self.snapshots, self._stability = Snapshots(method), ScoreStability()
         self.done = 0  # finished epochs, over all phases
-        self.spent = run.read_seconds() if run else 0.0  # seconds, in earlier sessions as well
+        self.spent = run.read_spent() if run else Spent()  # in earlier sessions as well
         self._stop = StopRequest(
             lambda: self.progress.print_line(
                 "stopping after this epoch; press Ctrl-C again to stop at once"
@@ -154,7 +155,7 @@ class Loop:
         """Save the model as it was given: the recipe can't make these weights again."""
         self.method.begin(self.method.phases()[0].name)
         if self.run:
-            self._save(0.0)
+            self._save(Spent())
 
     def train(self) -> dict[str, Any]:
         """Run all epochs that are left.
@@ -163,7 +164,7 @@ class Loop:
         the run can be resumed from its last checkpoint.
         """
         keep_freed_memory()
-        started = last_saved = time.monotonic()
+        started, last_saved = Clock(), time.monotonic()
         total = sum(phase.epochs for phase in self.method.phases())
         line: dict[str, Any] = {}
         disk = disk_errors(self.run.path) if self.run else nullcontext()
@@ -181,12 +182,12 @@ class Loop:
                     line = self._epoch(*self._place(self.done))
                     self.done += 1
                     now = time.monotonic()
-                    self._keep_first_phase(self.spent + now - started)
+                    self._keep_first_phase(self.spent.and_since(started))
                     due = now - last_saved >= self.checkpoint_seconds
                     finished = self._is_finished(self.done)
                     stopping = self.group.any(self._stop.made)
                     if self.run and (due or stopping or finished):
-                        self._save(self.spent + now - started)
+                        self._save(self.spent.and_since(started))
                         last_saved = now
                     if stopping and not finished:
                         command = resume_command(self.group.size)
@@ -203,18 +204,18 @@ class Loop:
         cached = self.pretrained.load() if self.pretrained and self.run else None
         if cached is None:
             return
-        log, seconds = cached
+        log, spent = cached
         assert self.run is not None
         for line in log:
             self.run.log(line)
-        self.done, self.spent = len(log), self.spent + seconds
+        self.done, self.spent = len(log), self.spent.and_also(spent)
 
-    def _keep_first_phase(self, seconds: float) -> None:
+    def _keep_first_phase(self, spent: Spent) -> None:
         """Store the first phase in the cache of pretrained backbones if it has just ended."""
         if self.pretrained and self.run and self.pretrained.method.pretrained_weights:
             log = self.run.read_log()
             if len(log) == self.done:  # the log is whole
-                self.pretrained.store(log, seconds)
+                self.pretrained.store(log, spent)
             self.pretrained.method.pretrained_weights = {}
 
     def _is_finished(self, epochs_done: int) -> bool:
@@ -345,7 +346,7 @@ class Loop:
             self.run.write_best(weights, self._config(), self.best.epoch)
         return self._evaluate("valid", self._context(self.best.epoch))
 
-    def _finish(self, line: dict[str, Any], started: float) -> dict[str, Any]:
+    def _finish(self, line: dict[str, Any], started: Clock) -> dict[str, Any]:
         """Load the weights of the reported epoch and measure them on the test set, once."""
         selected = "best"
         if self.best is None:
@@ -358,20 +359,20 @@ class Loop:
         valid = self._complete_model()
         test = self._evaluate("test", self._context(self.best.epoch))
         self.method.model.eval()
-        self.spent += time.monotonic() - started
+        self.spent = self.spent.and_since(started)
         return {
             "best_epoch": self.best.epoch,
             "selected": selected,
             **({} if self.method.phases()[-1].patience is None else {"epochs": self.done}),
             "valid": valid,
             "test": test,
-            "seconds": round(self.spent, 3),
+            **self.spent.values(),
             **self.method.report(),
         }
 
     # -- saving ---------------------------------------------------------------------------------
 
-    def _save(self, seconds: float) -> None:
+    def _save(self, spent: Spent) -> None:
         """Write a checkpoint."""
         assert self.run is not None
         tensors, values = checkpoint.capture(self.method)
@@ -380,7 +381,7 @@ class Loop:
         self.run.check_here()
         self.run.sync_log()
         checkpoint.write(self.run.checkpoints, state)
-        self.run.write_seconds(seconds, self.done)
+        self.run.write_spent(spent, self.done)
 
     def _config(self) -> dict[str, Any]:
         return self.method.model.description(self.method.name)

@@ -8,6 +8,7 @@ an ensemble of M with seed s has the seed s · M + k, so no two ensembles share 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from gsat.models.ensemble import MEMBERS
 from gsat.training.evaluation import evaluate
 from gsat.training.recipe import Recipe, with_settings
 from gsat.training.run_directory import RunDirectory
+from gsat.training.time_spent import Spent
 
 
 def member_recipes(recipe: Recipe) -> dict[str, Recipe]:
@@ -87,7 +89,7 @@ def ensemble_result(
         "members": [{name: one[name] for name in columns} for one in members],
         "valid": evaluate(model, data, "valid"),
         "test": evaluate(model, data, "test"),
-        "seconds": round(sum(one["seconds"] for one in members), 3),
+        **reduce(Spent.and_also, map(Spent.read, members)).values(),
         "matches_paper": members[0].get("matches_paper"),
         "recipe_hash": recipe.hash(),
         "data_hash": data.hash,

@@ -24,6 +24,7 @@ from gsat.training.checkpoint import State
 from gsat.training.recipe import Recipe
 from gsat.training.run_directory import RunDirectory, environment
 from gsat.training.run_schemas import PretrainedValues
+from gsat.training.time_spent import Spent
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class PretrainedEntry:
     folder: Path  # has the form of a checkpoint
     method: PretrainedMethod
 
-    def load(self) -> tuple[list[dict[str, Any]], float] | None:
+    def load(self) -> tuple[list[dict[str, Any]], Spent] | None:
         """Give the method the pretrained backbone in place of its first phase."""
         state = self._read()
         if state is None:
@@ -41,12 +42,12 @@ class PretrainedEntry:
         assert state.best is not None
         epochs = state.values["epochs"]
         self.method.take_pretrained({"last": state.tensors, "best": state.best}, epochs)
-        return state.values["log"], state.values["seconds"]
+        return state.values["log"], Spent.read(state.values)
 
-    def store(self, log: list[dict[str, Any]], seconds: float) -> None:
+    def store(self, log: list[dict[str, Any]], spent: Spent) -> None:
         """Store the backbone whose pretraining has just ended, unless the entry has one."""
         weights = self.method.pretrained_weights
-        values = {"epochs": self.method.pretrained, "log": log, "seconds": seconds}
+        values = {"epochs": self.method.pretrained, "log": log, **spent.values()}
         with disk_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             with locked(self.folder / ".lock"):  # two runs may have trained it at the same time

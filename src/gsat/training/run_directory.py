@@ -28,6 +28,7 @@ from gsat.training.list_runs import check_run
 from gsat.training.recipe import Recipe, read_recipe
 from gsat.training.results import results_version
 from gsat.training.run_schemas import EnvironmentFile, LogLine, ResultFile, TimingFile
+from gsat.training.time_spent import Spent
 
 LOG = "metrics.jsonl"
 LOG_BYTES = 64 << 20
@@ -219,16 +220,15 @@ class RunDirectory:
 
     # -- time -----------------------------------------------------------------------------------
 
-    def read_seconds(self) -> float:
-        """Seconds spent on the run so far, in all processes that worked on it."""
+    def read_spent(self) -> Spent:
+        """Time spent on the run so far, by all processes that worked on it one after another."""
         if not (self.path / "timing.json").exists():  # nothing is saved yet
-            return 0.0
-        return float(self._read_json("timing.json", TimingFile)["seconds"])
+            return Spent()
+        return Spent.read(self._read_json("timing.json", TimingFile))
 
-    def write_seconds(self, seconds: float, epochs: int) -> None:
+    def write_spent(self, spent: Spent, epochs: int) -> None:
         """Record the time spent, in a separate file, since it differs between equal runs."""
-        spent = {"seconds": round(seconds, 3), "epochs": epochs}
-        writing.write_json(self.path / "timing.json", spent)
+        writing.write_json(self.path / "timing.json", {**spent.values(), "epochs": epochs})
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write ``result.json``, with which the run is finished."""

@@ -29,6 +29,7 @@ class TimingFile(FileModel):
     """``timing.json``."""
 
     seconds: float = Field(ge=0)
+    cpu_seconds: float | None = Field(None, ge=0)  # earlier versions have none
     epochs: int = Field(0, ge=0)
 
 
@@ -59,6 +60,7 @@ class ResultFile(FileModel):
     valid: Metrics
     test: Metrics
     seconds: float = Field(ge=0)
+    cpu_seconds: float | None = Field(None, ge=0)  # earlier versions have none
     pretrained: Pretrained | None = None
     members: list[MemberResult] | None = None
 
@@ -115,6 +117,7 @@ class PretrainedValues(FileModel):
     epochs: dict[Literal["last", "best"], BestValues]
     log: list[LogLine]
     seconds: float = Field(ge=0)
+    cpu_seconds: float | None = Field(None, ge=0)  # earlier versions have none
 
 
 class Named(FileModel):
