@@ -43,11 +43,13 @@ class AttentionSettings(Settings):
     temperature: float = Field(1.0, gt=0, description="Temperature of the samples.")
     samples: PositiveInt | None = Field(
         None,
+        le=1000,
         description="Samples of the attention per training step, over which logits are averaged; "
         "absent: one.",
     )
     refine: NonNegativeInt | None = Field(
         None,
+        le=20,
         description="Refinement passes when explaining: each embeds the graph with the edge "
         "weights of the pass before and computes new ones; absent: none.",
     )

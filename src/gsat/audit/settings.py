@@ -11,7 +11,7 @@ class AuditSettings(Settings):
     """Parameters of an audit."""
 
     graphs: PositiveInt = Field(
-        1000, description="Maximum number of graphs; larger splits are sampled."
+        1000, le=1_000_000, description="Maximum number of graphs; larger splits are sampled."
     )
     shares: tuple[float, ...] = Field(
         (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9),
@@ -19,9 +19,13 @@ class AuditSettings(Settings):
         description="Shares of the units (edges or nodes) kept, and removed, in the curves; none "
         "to skip the curves.",
     )
-    orders: PositiveInt = Field(1, description="Random orders that the curves are compared with.")
+    orders: PositiveInt = Field(
+        1, le=1000, description="Random orders that the curves are compared with."
+    )
     draws: PositiveInt = Field(
-        5, description="Draws of RFid, of random attention and of edges, that are averaged."
+        5,
+        le=1000,
+        description="Draws of RFid, of random attention and of edges, that are averaged.",
     )
     rfid_remove: float = Field(
         0.1,
@@ -32,7 +36,7 @@ class AuditSettings(Settings):
     rfid_keep: float = Field(
         0.9, ge=0, lt=1, description="RFid-: any other edge is kept with this probability."
     )
-    est_budget: PositiveInt = Field(50, description="EST: draws for each graph.")
+    est_budget: PositiveInt = Field(50, le=10_000, description="EST: draws for each graph.")
     est_keep: float = Field(
         0.5,
         gt=0,

@@ -30,7 +30,7 @@ class OwnDataOptions(DatasetOptions):
     train: float = Field(0.8, gt=0, lt=1, description="share of the training set")
     valid: float = Field(0.1, gt=0, lt=1, description="share of the validation set")
     test: float = Field(0.1, gt=0, lt=1, description="share of the test set")
-    folds: int = Field(10, ge=3, description="number of folds of split='kfold'")
+    folds: int = Field(10, le=1000, ge=3, description="number of folds of split='kfold'")
     fold: int = Field(
         0, ge=0, description="the fold to test on with split='kfold'; the next one validates"
     )

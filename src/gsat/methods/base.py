@@ -42,8 +42,8 @@ class MethodSettings(Settings):
 class TrainingSettings(Settings):
     """The table ``[training]`` of a recipe: the settings that all methods share."""
 
-    epochs: PositiveInt = Field(100, description="Number of epochs.")
-    batch_size: PositiveInt = Field(128, description="Graphs per step.")
+    epochs: PositiveInt = Field(100, le=100_000, description="Number of epochs.")
+    batch_size: PositiveInt = Field(128, le=1_000_000, description="Graphs per step.")
     lr: float = Field(1e-3, gt=0, description="Learning rate.")
     weight_decay: float = Field(0.0, ge=0, description="Weight decay.")
     selection: Annotated[
@@ -59,6 +59,7 @@ class TrainingSettings(Settings):
     )
     snapshots: PositiveInt | None = Field(
         None,
+        le=1000,
         description="Explain by the mean score of this many of the epochs that could be selected; "
         "absent: by the best epoch alone.",
     )

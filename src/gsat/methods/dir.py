@@ -57,7 +57,7 @@ class DIRSettings(MethodSettings):
         "those that evaluation uses, or 'both' (published code).",
     )
     predictor_hidden: PositiveInt | None = Field(
-        None, description="Width of the predictor; absent: the backbone's."
+        None, le=2048, description="Width of the predictor; absent: the backbone's."
     )
     extra_linear: bool = Field(
         False,

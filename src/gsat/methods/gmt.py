@@ -108,7 +108,7 @@ class GMTSettings(GSATSettings):
         "only the first layer.",
     )
     samples: PositiveInt | None = Field(
-        _SAMPLES, description="T, the number of subgraphs per prediction of 'sam'."
+        _SAMPLES, le=1000, description="T, the number of subgraphs per prediction of 'sam'."
     )
     info_coef: float = Field(0.1, ge=0, description="β, the weight of the regulariser.")
     info_on: Literal["sample", "p"] = Field(

@@ -35,7 +35,7 @@ class GNNExplainerSettings(PostHocSettings):
     """``[method.gnnexplainer]``."""
 
     iterations: PositiveInt = Field(
-        100, description="Iterations of Adam; each is an epoch of the second phase."
+        100, le=100_000, description="Iterations of Adam; each is an epoch of the second phase."
     )
     explain_lr: float = Field(1.0, gt=0, description="Learning rate of Adam.")
     size: float = Field(1.0, ge=0, description="Weight of the sum of a graph's mask (ℓ1).")

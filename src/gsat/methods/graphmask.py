@@ -51,7 +51,7 @@ class GraphMaskSettings(PostHocSettings):
     """``[method.graphmask]``."""
 
     epochs_per_layer: PositiveInt = Field(
-        25, description="Epochs until the next layer is gated, too."
+        25, le=100_000, description="Epochs until the next layer is gated, too."
     )
     explain_lr: float = Field(3e-3, gt=0, description="Learning rate of the gates.")
     multiplier_lr: float = Field(1e-2, gt=0, description="Learning rate of λ.")

@@ -16,7 +16,7 @@ class GSATStarSettings(GSATSettings):
     """``[method.gsat-star]``; the settings of ``[method.gsat]`` apply, too."""
 
     pretrain_epochs: PositiveInt | None = Field(
-        None, description="Epochs of the first phase; absent: training.epochs."
+        None, le=100_000, description="Epochs of the first phase; absent: training.epochs."
     )
     pretrain_lr: float | None = Field(
         None, gt=0, description="Learning rate of the first phase; absent: training.lr."

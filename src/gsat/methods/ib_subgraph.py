@@ -125,7 +125,9 @@ class IBSubgraphSettings(MethodSettings):
         description="Adam of the estimator: 'kept' for the whole training, or 'new' at every step, "
         "which then only follows the signs of the gradient (published code).",
     )
-    inner_steps: NonNegativeInt = Field(150, description="Steps of the estimator per batch.")
+    inner_steps: NonNegativeInt = Field(
+        150, le=10_000, description="Steps of the estimator per batch."
+    )
     inner_lr: float = Field(1e-3, gt=0, description="Learning rate of the estimator.")
     inner_weight_decay: float = Field(5e-5, ge=0, description="Weight decay of the estimator.")
     patience: PositiveInt = Field(

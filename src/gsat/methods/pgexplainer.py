@@ -34,7 +34,7 @@ _HIDDEN = 64
 class PGExplainerSettings(PostHocSettings):
     """``[method.pgexplainer]``."""
 
-    explain_epochs: PositiveInt = Field(20, description="Epochs of the second phase.")
+    explain_epochs: PositiveInt = Field(20, le=100_000, description="Epochs of the second phase.")
     explain_lr: float = Field(3e-3, gt=0, description="Learning rate of the second phase.")
     size: float = Field(0.01, ge=0, description="Weight of the sum of a graph's mask.")
     entropy: float = Field(0.01, ge=0, description="Weight of the mask's mean entropy.")

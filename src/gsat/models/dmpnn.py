@@ -27,8 +27,8 @@ from gsat.ops import Draws, relu_dropout
 class DMPNNSettings(BackboneSettings):
     """``[backbone]`` of the directed message passing network."""
 
-    hidden: PositiveInt = Field(128, description="Width of the embeddings.")
-    layers: PositiveInt = Field(3, description="Rounds of message passing.")
+    hidden: PositiveInt = Field(128, le=2048, description="Width of the embeddings.")
+    layers: PositiveInt = Field(3, le=64, description="Rounds of message passing.")
     dropout: float = Field(0.0, ge=0, lt=1, description="Dropout of the node embeddings.")
     edge_features: bool = Field(True, description="Whether the data's edge attributes are used.")
 

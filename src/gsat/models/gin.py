@@ -67,8 +67,8 @@ class GINLayer(nn.Module):
 class GINSettings(BackboneSettings):
     """``[backbone]`` of GIN."""
 
-    hidden: PositiveInt = Field(64, description="Width of the node embeddings.")
-    layers: PositiveInt = Field(2, description="Number of layers.")
+    hidden: PositiveInt = Field(64, le=2048, description="Width of the node embeddings.")
+    layers: PositiveInt = Field(2, le=64, description="Number of layers.")
     dropout: float = Field(0.3, ge=0, lt=1, description="Dropout after every layer.")
     edge_features: bool = Field(True, description="Whether the data's edge attributes are used.")
 

@@ -66,8 +66,8 @@ def total_weight(x: Tensor, batch: GraphBatch, weight: Tensor | None) -> Tensor:
 class LEConvSettings(BackboneSettings):
     """``[backbone]`` of the LEConv network."""
 
-    hidden: PositiveInt = Field(32, description="Width of the node embeddings.")
-    layers: PositiveInt = Field(2, description="Number of layers.")
+    hidden: PositiveInt = Field(32, le=2048, description="Width of the node embeddings.")
+    layers: PositiveInt = Field(2, le=64, description="Number of layers.")
     dropout: float = Field(0.0, ge=0, lt=1, description="Dropout after every layer.")
     edge_features: bool = Field(True, description="Whether a scalar edge attribute is used.")
 

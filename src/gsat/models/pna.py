@@ -47,8 +47,8 @@ class PNALayer(nn.Module):
 class PNASettings(BackboneSettings):
     """``[backbone]`` of PNA."""
 
-    hidden: PositiveInt = Field(80, description="Width of the node embeddings.")
-    layers: PositiveInt = Field(4, description="Number of layers.")
+    hidden: PositiveInt = Field(80, le=2048, description="Width of the node embeddings.")
+    layers: PositiveInt = Field(4, le=64, description="Number of layers.")
     dropout: float = Field(0.3, ge=0, lt=1, description="Dropout after every layer.")
     edge_features: bool = Field(True, description="Whether the data's edge attributes are used.")
     aggregators: list[Aggregator] = Field(

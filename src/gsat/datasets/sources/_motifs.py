@@ -18,7 +18,7 @@ from gsat.datasets.source import DatasetOptions
 class GeneratedOptions(DatasetOptions):
     """Options of data sets whose graphs are generated."""
 
-    graphs: int = Field(1000, ge=10, description="number of graphs to generate")
+    graphs: int = Field(1000, le=200_000, ge=10, description="number of graphs to generate")
 
 
 Edge = tuple[int, int]

@@ -56,7 +56,10 @@ class SpuriousMotif(DatasetSource):
             "trees for all classes in train and valid; 'same-train', 'same-valid': in one of them",
         )
         train_per_class: int = Field(
-            3000, ge=3, description="training graphs per class; 1/3 for valid, 2/3 for test"
+            3000,
+            le=50_000,
+            ge=3,
+            description="training graphs per class; 1/3 for valid, 2/3 for test",
         )
 
     pattern = r"spmotif-(0(\.\d+)?|1(\.0+)?|\.\d+)"
