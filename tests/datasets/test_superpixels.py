@@ -153,12 +153,12 @@ def test_any_number_of_workers_gives_the_same(
     monkeypatch.setenv("GSAT_JOBS", str(workers))
     started: list[object] = []
 
-    class Counted(local._Worker):
+    class Counted(local.Worker):
         def __init__(self) -> None:
             started.append(self)
             super().__init__()
 
-    monkeypatch.setattr(local, "_Worker", Counted)
+    monkeypatch.setattr(local, "Worker", Counted)
     assert same(list(compute(chunks)), expected)
     assert len(started) == (0 if workers == 1 else workers)
     assert capfd.readouterr() == ("", "")

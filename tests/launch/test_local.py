@@ -21,22 +21,22 @@ from waiting import wait_until
 
 
 @pytest.fixture
-def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[local._Worker]]:
+def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[local.Worker]]:
     """The workers that a test starts; all must have ended with the test."""
-    started: list[local._Worker] = []
+    started: list[local.Worker] = []
 
-    class Recorded(local._Worker):
+    class Recorded(local.Worker):
         def __init__(self) -> None:
             super().__init__()
             started.append(self)
 
-    monkeypatch.setattr(local, "_Worker", Recorded)
+    monkeypatch.setattr(local, "Worker", Recorded)
     yield started
     assert [worker.process.returncode for worker in started if worker.process.poll() is None] == []
 
 
 def test_workers_are_new_processes_that_live_as_long_as_the_pool(
-    workers: list[local._Worker], capfd: pytest.CaptureFixture[str]
+    workers: list[local.Worker], capfd: pytest.CaptureFixture[str]
 ) -> None:
     with WorkerPool(8) as pool:
         worker = pool.run({"a": job("describe")}).results["a"]
@@ -58,7 +58,7 @@ def test_workers_are_new_processes_that_live_as_long_as_the_pool(
 
 
 def test_a_worker_that_dies_is_replaced_and_a_job_that_always_kills_it_fails(
-    workers: list[local._Worker], tmp_path: Path
+    workers: list[local.Worker], tmp_path: Path
 ) -> None:
     (tmp_path / "times").write_text("once\n")
     with WorkerPool(1) as pool:
@@ -70,7 +70,7 @@ def test_a_worker_that_dies_is_replaced_and_a_job_that_always_kills_it_fails(
     assert [worker.process.returncode for worker in workers] == [-9, -9, -9, 0]
 
 
-def test_a_worker_that_dies_while_idle_is_replaced(workers: list[local._Worker]) -> None:
+def test_a_worker_that_dies_while_idle_is_replaced(workers: list[local.Worker]) -> None:
     def on_done(name: str, outcome: Outcome) -> None:
         if name == "a":
             workers[0].process.kill()
@@ -85,7 +85,7 @@ def test_a_worker_that_dies_while_idle_is_replaced(workers: list[local._Worker])
 def test_an_interrupt_before_the_first_job_interrupts_it_without_a_traceback(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    worker = local._Worker()
+    worker = local.Worker()
     worker.process.send_signal(signal.SIGINT)  # while the process is starting
     worker.begin("a", job("work", str(tmp_path / "begun")))
     assert Outcome.from_json(worker.pipe.recv_bytes()).status == "interrupted"
@@ -94,7 +94,7 @@ def test_an_interrupt_before_the_first_job_interrupts_it_without_a_traceback(
 
 
 def test_ctrl_c_lets_running_jobs_save_and_starts_no_other(
-    workers: list[local._Worker], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    workers: list[local.Worker], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     paths = [tmp_path / name for name in "abc"]
     thread = press_ctrl_c_when(lambda: all(map(has_text, paths[:2])))
@@ -109,7 +109,7 @@ def test_ctrl_c_lets_running_jobs_save_and_starts_no_other(
 
 
 def test_a_second_ctrl_c_kills_jobs_that_ignore_the_first(
-    workers: list[local._Worker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workers: list[local.Worker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, interrupts = tmp_path / "deaf", []
     thread = press_ctrl_c_when(path.exists)

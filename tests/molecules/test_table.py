@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gsat.core.errors import DataError, DataNotFoundError
+from gsat.molecules import table
 from gsat.molecules.table import is_table, open_table
 
 Chem = pytest.importorskip("rdkit.Chem")
@@ -211,6 +212,26 @@ def test_memory_of_a_parquet_file_is_limited(
         monkeypatch.setenv("GSAT_MEMORY_LIMIT", "2M")
         with pytest.raises(DataError, match="GSAT_MEMORY_LIMIT"):
             open_table(path)
+
+
+def test_a_small_parquet_file_of_gigabytes(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    path = tmp_path / "t.parquet"
+    long = polars.Series("smiles", ["C" * 2000]).extend_constant("C" * 2000, 400_000)
+    lists = polars.Series("x", [[1] * 100_000] * 100)
+    for frame in (long.to_frame(), polars.DataFrame([polars.Series("smiles", ["C"] * 100), lists])):
+        frame.write_parquet(path)
+        assert path.stat().st_size < 100_000
+        with pytest.raises(DataError, match=r"t\.parquet"):
+            open_table(path)
+
+
+def test_a_parquet_file_is_read_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    polars = pytest.importorskip("polars")
+    path = tmp_path / "t.parquet"
+    polars.DataFrame({"smiles": [f"C{n}" for n in range(25)], "y": range(25)}).write_parquet(path)
+    monkeypatch.setattr(table, "_BATCH", 20)
+    assert open_table(path).rows == [[f"C{n}", str(n)] for n in range(25)]
 
 
 def test_the_number_of_columns_is_limited(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_processes_side_by_side_train_as_one_does_and_stop_when_the_time_has_com
     runs = {f"seed-{seed}": small_recipe(seed, epochs=n) for seed, n in lengths.items()}
     long, came, started = tmp_path / "seed-2", [], []
 
-    class Known(local._Worker):
+    class Known(local.Worker):
         def __init__(self) -> None:
             super().__init__()
             started.append(self.process)
@@ -139,7 +139,7 @@ def test_processes_side_by_side_train_as_one_does_and_stop_when_the_time_has_com
         begun = log.exists() and b"\n" in log.read_bytes()
         return 2.0 if begun and len(came) == 2 else 0.0
 
-    monkeypatch.setattr(local, "_Worker", Known)
+    monkeypatch.setattr(local, "Worker", Known)
     monkeypatch.setattr(pool, "time", SimpleNamespace(monotonic=now))
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for what ends in &
     try:

@@ -53,7 +53,7 @@ class Limits(BaseModel):
     members: int = Field(10_000, ge=1, description="Members of a gzipped file, empty ones too.")
     unpacked: Bytes = Field(4 << 30, description="Bytes unpacked from one zip on disk.")
     seconds: int = Field(
-        5, ge=1, description="CPU seconds for one large molecule, or for decoding a Parquet file."
+        3, ge=1, description="CPU seconds for a large molecule, or a part of a Parquet file."
     )
 
 

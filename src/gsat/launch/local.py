@@ -28,7 +28,7 @@ class LocalBackend(Backend):
 
     def __init__(self, workers: int) -> None:
         self.capacity = workers
-        self._workers: list[_Worker] = []
+        self._workers: list[Worker] = []
 
     @property
     def running(self) -> int:
@@ -39,7 +39,7 @@ class LocalBackend(Backend):
         """Start a job in an idle worker, or in a new one."""
         worker = next((worker for worker in self._workers if worker.job is None), None)
         if worker is None:
-            worker = _Worker()
+            worker = Worker()
             self._workers.append(worker)
         worker.begin(name, job)
 
@@ -81,10 +81,14 @@ class LocalBackend(Backend):
             self._workers.pop().end()
 
 
-class _Worker:
-    """A process that receives jobs through a pipe and does one after another."""
+class Worker:
+    """A process that receives jobs through a pipe and does one after another.
 
-    def __init__(self) -> None:
+    With limits, its memory beyond the program's own (bytes) and the CPU time of each job (seconds)
+    are bounded, and its messages are discarded.
+    """
+
+    def __init__(self, limits: tuple[int, int] | None = None) -> None:
         self.job: str | None = None
         self.pipe, theirs = multiprocessing.Pipe()
         handle = theirs.fileno()
@@ -92,8 +96,12 @@ class _Worker:
         # The new process inherits the blocked SIGINT: Ctrl-C is deferred until its first job.
         with hold_interrupts():
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "gsat.launch.worker", str(handle), str(os.getpid())],
+                [
+                    *(sys.executable, "-P", "-m", "gsat.launch.worker"),
+                    *map(str, (handle, os.getpid(), *(limits or ()))),
+                ],
                 stdin=subprocess.DEVNULL,
+                stderr=None if limits is None else subprocess.DEVNULL,
                 env={**os.environ, **extra},
                 pass_fds=[handle],
                 process_group=0,  # Ctrl-C in a terminal reaches only the parent

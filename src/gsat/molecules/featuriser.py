@@ -20,6 +20,7 @@ from gsat.molecules.smiles import SMILES, import_rdkit, short
 
 if TYPE_CHECKING:
     from gsat.graphs import GraphStore
+    from gsat.molecules.large import LargeMolecules
 
 VERSION: Final = 1
 
@@ -70,6 +71,13 @@ class Molecules:
     edge_attr: list[list[int]] = field(default_factory=list)
     problems: list[tuple[int, str]] = field(default_factory=list)  # row and reason
 
+    def extend(self, other: Molecules, first: int) -> None:
+        """Append molecules whose rows are counted from ``first``."""
+        self.rows += [first + row for row in other.rows]
+        self.problems += [(first + row, reason) for row, reason in other.problems]
+        for name in vars(self).keys() - {"rows", "problems"}:
+            getattr(self, name).extend(getattr(other, name))
+
 
 def featurise(smiles: Sequence[str], *, largest_fragment: bool = False) -> GraphStore:
     """Convert molecules to graphs: node i is atom i, and each bond is two consecutive edges.
@@ -110,8 +118,12 @@ def read_all(
     largest_fragment: bool = False,
     canonical: bool = False,
     scaffold: bool = False,
+    large: LargeMolecules | None = None,
 ) -> Molecules:
-    """Read molecules; texts that can't be used are listed with the reason."""
+    """Read molecules; texts that can't be used are listed with the reason.
+
+    ``large`` reads the large ones, in a process of its own.
+    """
     chem = import_rdkit("reading molecules")
     from rdkit import rdBase
     from rdkit.Chem.Scaffolds import MurckoScaffold
@@ -120,6 +132,9 @@ def read_all(
     out = Molecules()
     with rdBase.BlockLogs():  # rejected.csv contains the reasons
         for row, text in enumerate(texts):
+            if large is not None and large.take(text):
+                out.extend(large.read(text), row)
+                continue
             try:
                 smiles = _from_mol_block(text, chem) if kind == "mol" else text.strip()
                 molecule = _parse(smiles, chem)

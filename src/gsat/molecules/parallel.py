@@ -14,6 +14,7 @@ from gsat.launch.jobs import Job, Outcome
 from gsat.launch.pool import WorkerPool, worker_count
 from gsat.launch.progress import Progress
 from gsat.molecules.featuriser import Arrays, Molecules, read_all, to_arrays
+from gsat.molecules.large import LargeMolecules
 
 CHUNK: Final = 1000  # molecules
 _FEW: Final = 10_000  # for fewer molecules, starting workers takes longer than it saves
@@ -31,9 +32,10 @@ def read_many(
     try:
         if workers <= 1:
             parts = []
-            for chunk in chunks:
-                parts.append(_read(list(chunk), options))
-                bar.advance(steps=len(chunk))
+            with LargeMolecules(options) as large:
+                for chunk in chunks:
+                    parts.append(_read(list(chunk), large))
+                    bar.advance(steps=len(chunk))
         else:
             parts = _in_workers(chunks, options, workers, bar)
     finally:
@@ -50,14 +52,15 @@ def read_many(
 
 def read_chunk(job: dict[str, Any]) -> dict[str, Any]:
     """Read a chunk in a worker, which returns texts and writes arrays to a file."""
-    chunk, arrays = _read(job["texts"], job["options"])
+    with LargeMolecules(job["options"]) as large:
+        chunk, arrays = _read(job["texts"], large)
     with Path(job["out"]).open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
     return chunk
 
 
-def _read(texts: list[str], options: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
-    molecules = read_all(texts, **options)
+def _read(texts: list[str], large: LargeMolecules) -> tuple[dict[str, Any], Arrays]:
+    molecules = read_all(texts, large=large, **large.options)
     return {name: getattr(molecules, name) for name in _TEXTS}, to_arrays(molecules)
 
 
@@ -65,11 +68,7 @@ def _in_workers(
     chunks: Sequence[Sequence[str]], options: dict[str, Any], workers: int, bar: Progress
 ) -> list[tuple[dict[str, Any], Arrays]]:
     def on_done(name: str, outcome: Outcome) -> None:
-        if outcome.status == "died":
-            raise DataError(
-                "a process that reads molecules died; try GSAT_JOBS=1, which needs the least memory"
-            )
-        if outcome.status != "done":
+        if outcome.status not in ("done", "died"):
             raise DataError(outcome.value)
         bar.advance(steps=len(chunks[int(name)]))
 
@@ -83,6 +82,10 @@ def _in_workers(
         done = pool.run(work, on_done=on_done).results
         parts = []
         for number, file in enumerate(files):
+            if str(number) not in done:  # its worker died: find the molecule
+                with LargeMolecules(options, every=True) as large:
+                    parts.append(_read(list(chunks[number]), large))
+                continue
             with np.load(file, allow_pickle=False) as arrays:
                 parts.append((done[str(number)], dict(arrays)))
         return parts

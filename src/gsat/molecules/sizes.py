@@ -37,6 +37,7 @@ def oversized_block(block: str) -> str:
     atoms = bonds = 0
     if match := _COUNTS.search(block) or _COUNTS_V2000.match(block):
         atoms, bonds = int(match[1]), int(match[2])
-    if lines > allowed.atoms + allowed.bonds + 100:
-        atoms = max(atoms, lines - allowed.bonds)
-    return too_many(atoms, "atoms") or too_many(bonds, "bonds")
+    why = too_many(atoms, "atoms") or too_many(bonds, "bonds")
+    if not why and lines > allowed.atoms + allowed.bonds + 100:
+        why = too_many(lines - allowed.bonds, "atoms")
+    return why

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import importlib.util
 import io
-import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -23,11 +22,12 @@ from gsat.core.files import read_file
 from gsat.core.gzipped import GzipReader
 from gsat.core.limits import check_count, check_size, memory_limit
 from gsat.launch.jobs import Job
-from gsat.launch.pool import WorkerPool
+from gsat.launch.limited import LimitedWorker
 
 TEXT_SUFFIXES: Final = (".csv", ".tsv", ".tab", ".smi", ".sdf")
 SUFFIXES: Final = (*TEXT_SUFFIXES, *(f"{s}.gz" for s in TEXT_SUFFIXES), ".parquet")
 CELL_BYTES: Final = 70  # memory of a short text in a list
+_BATCH: Final = 200_000  # cells of a Parquet file that are read at a time
 _DELIMITERS: Final = (",", ";", "\t", "|")
 
 
@@ -265,42 +265,29 @@ def _sdf(text: str) -> Table:
 
 
 def read_parquet(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Read a Parquet file in another process, because polars may crash on damaged files."""
+    """Read a Parquet file in a process with limits."""
     if importlib.util.find_spec("polars") is None:
         raise MissingExtraError("polars", "parquet", "a Parquet file")
     read_file(path, error=DataError, limit=memory_limit(), links=True)
-    name = f"{__name__}.{parse_parquet.__name__}"
-    with WorkerPool(1) as pool:
-        done = pool.run({"read": Job(name, str(path))})
-    if "read" in done.results:
-        return done.results["read"]["columns"], done.results["read"]["rows"]
-    reason = shown(done.failures.get("read", "its reader was stopped"))
-    if reason.startswith(str(path)):
-        raise DataError(reason)
-    raise DataError(f"{path} can't be read as Parquet ({reason})")
+    rows: list[list[str]] = []
+    size = 0
+    with LimitedWorker.for_files() as worker:
 
+        def call(function: str, payload: Any) -> Any:
+            outcome = worker.run(Job(f"gsat.molecules.parquet.{function}", payload))
+            if outcome.status == "done":
+                return outcome.value
+            reason = shown(str(outcome.value))
+            if reason.startswith(str(path)):
+                raise DataError(reason)
+            raise DataError(f"{path} can't be read as Parquet: {reason}")
 
-def parse_parquet(name: str) -> dict[str, Any]:
-    """Read a Parquet file in this process; see :func:`read_parquet`."""
-    import polars
-
-    path = Path(name)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # polars prints errors, too
-    content = read_file(path, error=DataError, limit=memory_limit(), links=True)
-    try:
-        lazy = polars.scan_parquet(io.BytesIO(content))
-        columns = lazy.collect_schema().names()
-        check_shape(int(lazy.select(polars.len()).collect().item()), len(columns))
-        frame = lazy.collect()
-    except polars.exceptions.PanicException as error:  # not an Exception
-        raise DataError(shown(str(error))) from None
-    rows, size = [], 0
-    for row in frame.iter_rows():
-        rows.append([_cell(value) for value in row])
-        size += sum(CELL_BYTES + len(cell) for cell in rows[-1])
-        check_size(size, f"{path}, as a table,", DataError)
-    return {"columns": columns, "rows": rows}
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None or value != value else str(value)
+        table = call("describe", str(path))
+        check_shape(table["rows"], len(table["columns"]))
+        count = max(1, _BATCH // max(1, len(table["columns"])))
+        for first in range(0, table["rows"], count):
+            rows += call("read_rows", {"path": str(path), "first": first, "count": count})
+            cells = rows[first:]
+            size += sum(CELL_BYTES + len(cell) for row in cells for cell in row)
+            check_size(size, f"{path}, as a table,", DataError)
+    return table["columns"], rows
