@@ -375,7 +375,7 @@ def fine_tuning_is_harmless(records: Records, curves: Curves) -> Found:
 def posthoc_decays(records: Records, curves: Curves) -> Found:
     """The validation AUC of post-hoc explainers falls by over two points after ten epochs."""
     for method in ("pgexplainer", "graphmask"):
-        recipe = Experiment("mutag", method).hash
+        recipe = find_study("fig-posthoc").point("mutag", method).hash
         runs = [
             list(curve["phases"].values())[-1].get("valid_auc", [])
             for curve in curves

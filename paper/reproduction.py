@@ -22,17 +22,16 @@ _DRAW = (
 _OPEN = "not explained; interpretations in docs/results.md shows what was tried"
 # What is known about cells that differ, by some of: method, backbone, data set, variant, metric.
 REASONS: Mapping[tuple[str, ...], str] = {
-    ("gnnexplainer", "ba2motifs"): "the masks of a batch are optimised together, in 100 "
-    "iterations; the paper does not give their number",
-    ("pgexplainer", "mutag"): "100 epochs, as for the network itself; the AUC falls with them "
-    "(docs/figures.md)",
+    ("gnnexplainer", "ba2motifs"): "the weights of the paper's grid are read as multiples of a sum "
+    "over the batch; per graph, the best of them gives 50 (docs/methods.md)",
+    ("pgexplainer", "mutag"): "not explained; neither the number of epochs nor the mode of the "
+    "network makes up for it, and a size term summed over the batch reverses the order "
+    "(docs/methods.md)",
     ("pgexplainer", "mnist75sp"): "the coefficients are its authors': of a graph's 540 edges, the "
     "term of the size outweighs the answer, and the validation AUC falls from 55 in the second "
     "epoch to 42 in the last",
-    ("graphmask", "mutag"): "gates are read before clamping, and see the node embeddings of the "
-    "last layer; which of the two matters was not tested",
-    ("graphmask", "spmotif-0.5"): "three epochs per layer, chosen on validation data; the paper "
-    "does not give their number, and 25 are much worse (docs/methods.md)",
+    ("graphmask", "mutag"): "not explained; in the authors' form, too, three networks of four give "
+    "over 90 (docs/methods.md)",
     ("gnnexplainer", "gin", "spmotif-0.5"): "masks explain the label, chosen on validation data; "
     "the paper does not say what they explain",
     ("gnnexplainer", "leconv"): "masks explain the label, chosen on validation data; the paper "
@@ -54,10 +53,8 @@ REASONS: Mapping[tuple[str, ...], str] = {
     ("ib-subgraph", "ba2motifs"): "Adam is made anew in each step of the estimator, as in its "
     "authors' code; with an Adam that is kept, accuracy and AUC are above 99 (docs/methods.md)",
     ("gsat-star", "gin", "ba2motifs"): "the deviation of 0.02 is a misprint: 1.77 in table 1",
-    ("dir", "mutag"): "with embeddings as features, as in its authors' code, seeds disagree about "
-    "which part is the causal one (docs/methods.md)",
-    ("dir", "ba2motifs"): "not explained; neither ratio, α, batch norm nor the steps are the "
-    "cause (docs/methods.md)",
+    ("dir", "ba2motifs"): "not explained; neither ratio and α nor batch norm make the difference "
+    "(docs/methods.md)",
 }
 MIN_SEEDS: Final = 3  # of a cell that is compared
 SIGNIFICANCE: Final = 0.05  # level of both tests

@@ -161,9 +161,10 @@ def test_the_penalty_is_the_chance_that_a_gate_is_not_closed() -> None:
     """By counting: the share of stretched samples above 0."""
     made = method(gamma=-0.2, zeta=1.0)
     batch = from_pyg(planted_graphs(10)).batch()
+    own = made.model.backbone(batch)
     for omega in (-1.0, 0.5, 2.0):
         logits = torch.full((1, batch.num_edges), omega)
-        parts = made._losses(batch, made.model.backbone(batch), logits, torch.ones_like(logits), 0)
+        parts = made._losses(batch, own, logits, torch.ones_like(logits), own)
         u = torch.rand(200_000, generator=torch.Generator().manual_seed(0))
         soft = torch.sigmoid((torch.logit(u) + omega) / (1 / 3)) * 1.2 - 0.2
         assert float(parts["penalty"]) == pytest.approx(float((soft > 0).float().mean()), abs=5e-3)
@@ -210,7 +211,7 @@ def test_open_gates_have_no_loss() -> None:
     for keep, lost in ((torch.ones_like(omega), 0.0), (torch.zeros_like(omega), None)):
         output = made.model.gated(batch, keep)
         gap = task.loss(output, logits.argmax(1)) - task.loss(logits, logits.argmax(1))
-        actual = made._losses(batch, logits, omega, keep, 0)["answer"]
+        actual = made._losses(batch, logits, omega, keep, output)["answer"]
         torch.testing.assert_close(actual, gap, rtol=1e-4, atol=1e-5)
         if lost is not None:
             assert float(actual.detach()) == pytest.approx(lost, abs=1e-5)

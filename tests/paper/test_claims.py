@@ -237,10 +237,11 @@ def test_decay_is_from_the_first_ten_epochs_to_the_last() -> None:
         identity = {"data_hash": "graphs", "backbone": "gin", **other}
         identity.setdefault("results_version", GIN.results_version)
         phases = {"pretrain": {}, "explain": {"valid_auc": values}}
-        recipe = Experiment("mutag", method).hash
+        recipe = find_study("fig-posthoc").point("mutag", method).hash
         return [{"recipe_hash": recipe, "phases": phases, **identity} for _ in range(3)]
 
-    runs = [line(Experiment("mutag", m), seconds=1.0) for m in ("graphmask", "pgexplainer")]
+    drawn = [find_study("fig-posthoc").point("mutag", m) for m in ("graphmask", "pgexplainer")]
+    runs = [line(experiment, seconds=1.0) for experiment in drawn]
     falls, stays = [0.9] * 8 + [0.7] * 20, [0.9] * 28
     assert judge(DECAY, runs, three("graphmask", falls)) == "holds"
     assert judge(DECAY, runs, three("graphmask", stays)) == "does not hold"

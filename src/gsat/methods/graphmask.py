@@ -9,14 +9,17 @@ It lets as few messages pass as possible while the prediction stays the same:
 
     min over gates and b, max over λ:   penalty · Σ_layers P(z > 0) + softplus(λ) · (D − β)₊
 
-D is the increase of the loss with respect to the network's own prediction: 0 with all gates open,
-so that a network that is unsure can be explained, too. λ rises while D > β, else it falls. Layers
-are gated one after the other, starting with the last one.
+D is the loss with respect to the network's own prediction (``constraint = "published"``), or the
+increase of this loss by the gates: 0 with all gates open, so that a network that is unsure can be
+explained, too. λ rises while D > β; with the increase, it falls again otherwise. Layers are gated
+one after the other, starting with the last one.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
@@ -28,6 +31,7 @@ from torch.optim import Adam, Optimizer, RMSprop
 from gsat.attention import average_directions
 from gsat.core.errors import GSATError
 from gsat.core.registry import register_method
+from gsat.core.settings import ADDED_LATER
 from gsat.graphs import GraphBatch
 from gsat.methods.base import Context, Losses
 from gsat.methods.post_hoc import (
@@ -42,6 +46,8 @@ from gsat.ops import Draws, concrete
 
 Across = Literal["mean", "max"]
 Sees = Literal["layer", "network"]
+Constraint = Literal["relative", "published"]
+Mode = Literal["evaluation", "training"]
 
 # Initial value and limits of λ.
 _MULTIPLIER, _LOWEST, _HIGHEST = 0.55, -2.0, 30.0
@@ -56,8 +62,19 @@ class GraphMaskSettings(PostHocSettings):
     explain_lr: float = Field(3e-3, gt=0, description="Learning rate of the gates.")
     multiplier_lr: float = Field(1e-2, gt=0, description="Learning rate of λ.")
     penalty: float = Field(1.0, ge=0, description="Weight of the share of messages that pass (ℓ0).")
-    allowance: float = Field(
-        0.03, ge=0, description="β, the allowed increase of the loss by the gates."
+    allowance: float = Field(0.03, ge=0, description="β, the limit of the loss or of its increase.")
+    constraint: Constraint = Field(
+        "relative",
+        json_schema_extra=ADDED_LATER,
+        description="What β limits: the increase of the loss by the gates, and λ falls while it "
+        "is smaller ('relative'); or the loss towards the explained answer, and λ never falls "
+        "(published code).",
+    )
+    mode: Mode = Field(
+        "evaluation",
+        json_schema_extra=ADDED_LATER,
+        description="Mode of the network with gates while they are learnt: 'training' has dropout "
+        "and batch statistics (published code).",
     )
     temperature: float = Field(
         1 / 3, gt=0, description="Temperature of the hard concrete distribution."
@@ -154,8 +171,13 @@ class GraphMask(PostHocModel):
         ]
         return logits, torch.stack(omega)
 
-    def gated(self, batch: GraphBatch, keep: Tensor, first: int = 0) -> Tensor:
-        """The logits with gated messages; ``keep`` holds z ``[L, E]``."""
+    def gated(
+        self, batch: GraphBatch, keep: Tensor, first: int = 0, draws: Draws | None = None
+    ) -> Tensor:
+        """The logits with gated messages, and dropout if there are draws.
+
+        ``keep`` holds z ``[L, E]``.
+        """
 
         def gate(layer: int, *_: Tensor) -> tuple[Tensor, Tensor] | None:
             if layer < first:
@@ -164,7 +186,24 @@ class GraphMask(PostHocModel):
             assert isinstance(layer_gate, LayerGate)
             return keep[layer - first], layer_gate.baseline
 
-        return self.backbone.read_out(self.backbone.embed(batch, gate=gate), batch)
+        return self.backbone.read_out(self.backbone.embed(batch, draws=draws, gate=gate), batch)
+
+
+@contextmanager
+def batch_statistics(network: nn.Module) -> Iterator[None]:
+    """Training mode; afterwards evaluation mode, with the running statistics of before."""
+    kept = [(m, dict(m.named_buffers(recurse=False))) for m in network.modules()]
+    try:
+        for module, buffers in kept:
+            for name, buffer in buffers.items():
+                setattr(module, name, buffer.clone())
+        network.train()
+        yield
+    finally:
+        network.eval()
+        for module, buffers in kept:
+            for name, buffer in buffers.items():
+                setattr(module, name, buffer)
 
 
 @register_method("graphmask")
@@ -215,16 +254,22 @@ class GraphMaskMethod(PostHocMethod):
         first = self.first_layer(context.epoch)
         logits, omega = self.model.gate_logits(batch, first)
         keep = self.sample(omega, batch, context.draws.child("gates"))
-        parts = self._losses(batch, logits, omega, keep, first)
+        if self.settings.mode == "training":
+            with batch_statistics(self.model.backbone):
+                gated = self.model.gated(batch, keep, first, context.draws)
+        else:
+            gated = self.model.gated(batch, keep, first)
+        parts = self._losses(batch, logits, omega, keep, gated)
         gates, multiplier = self._optimisers["gates"], self._optimisers["multiplier"]
         gates.zero_grad(set_to_none=True)
         used = list(self.model.gates[first:].parameters())
         parts["loss"].backward(inputs=used)
         gates.step()
         weight = self.multiplier["lambda"]
-        # Gradient ascent: the sign is reversed. The gap, not (gap)₊, or λ could never fall.
         gap = parts["answer"].detach() - self.settings.allowance
-        weight.grad = -gap * weight.detach().sigmoid()
+        if self.settings.constraint == "published":
+            gap = gap.relu()
+        weight.grad = -gap * weight.detach().sigmoid()  # ascent: the sign is reversed
         multiplier.step()
         with torch.no_grad():
             weight.clamp_(_LOWEST, _HIGHEST)
@@ -248,18 +293,18 @@ class GraphMaskMethod(PostHocMethod):
         gamma, zeta = self.settings.gamma, self.settings.zeta
         keep = (omega.sigmoid() * (zeta - gamma) + gamma > 0.5).to(omega.dtype)
         output = self.model.output(batch, logits, omega)
-        return output, self._losses(batch, logits, omega, keep, first)
+        gated = self.model.gated(batch, keep, first)
+        return output, self._losses(batch, logits, omega, keep, gated)
 
     def _losses(
-        self, batch: GraphBatch, logits: Tensor, omega: Tensor, keep: Tensor, first: int
+        self, batch: GraphBatch, logits: Tensor, omega: Tensor, keep: Tensor, gated: Tensor
     ) -> Losses:
         settings = self.settings
         answer = self.model.explained_label(logits, batch)
-        gated = self.model.gated(batch, keep, first)
-        losses = [self.model.task.graph_losses(each, answer).mean() for each in (gated, logits)]
+        lost, own = (self.model.task.graph_losses(each, answer).mean() for each in (gated, logits))
         off = omega - settings.temperature * math.log(-settings.gamma / settings.zeta)
         parts = {
-            "answer": losses[0] - losses[1],
+            "answer": lost if settings.constraint == "published" else lost - own,
             "penalty": sum(graph_mean(layer.sigmoid(), batch).mean() for layer in off),
             "open": keep.detach().mean(),
             "lambda": self.multiplier["lambda"].detach().clone(),

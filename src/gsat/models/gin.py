@@ -49,11 +49,13 @@ class GINLayer(nn.Module):
         term: EdgeTerm,
         keep: Tensor,
         baseline: Tensor,
+        drop: float,
+        draws: Draws | None,
     ) -> Tensor:
-        """Compute the layer without dropout, with gated messages."""
+        """Compute the layer with gated messages."""
         passing = keep if weight is None else weight * keep
         more = withheld(keep, weight, batch) * baseline
-        return gin_layer(x, batch, passing, term, *self.mlp, extra=more)
+        return gin_layer(x, batch, passing, term, *self.mlp, drop, draws, extra=more)
 
     def messages(self, x: Tensor, batch: GraphBatch, term: EdgeTerm) -> Tensor:
         """The message m of every edge, ``[E, hidden]``."""
@@ -128,7 +130,8 @@ class GIN(GatedBackbone):
             return x
         for number, (layer, term) in enumerate(zip(layers, terms, strict=True)):
             if gated := gate(number, x, layer.messages(x, batch, term)):
-                x = layer.gated(x, batch, attention, term, *gated)
+                own = sources[number] if sources else None
+                x = layer.gated(x, batch, attention, term, *gated, self.dropout, own)
             else:
                 source = sources[number : number + 1] if sources else None
                 x = gin_layers(x, batch, attention, [term], [layer.mlp], self.dropout, source)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
@@ -45,12 +44,11 @@ class LEConvLayer(nn.Module):
         keep: Tensor,
         baseline: Tensor,
     ) -> Tensor:
-        """Compute the layer without dropout, with gated messages."""
+        """Compute the layer before its ReLU, ``[N, hidden]``, with gated messages."""
         lost = withheld(keep, weight, batch)
         passing = keep if weight is None else weight * keep
         arrived = aggregate(self.source(x), batch, passing)
-        z = self.own(x) + arrived - (total - lost) * self.centre(x) + lost * baseline
-        return torch.relu(z)
+        return self.own(x) + arrived - (total - lost) * self.centre(x) + lost * baseline
 
     def messages(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """The message W₁ x_u + b₁ − W₂ x_v of every edge, ``[E, hidden]``."""
@@ -115,10 +113,11 @@ class LEConvNet(GatedBackbone):
         for number, layer in enumerate(self.layers):
             assert isinstance(layer, LEConvLayer)
             if gate and (gated := gate(number, x, layer.messages(x, batch))):
-                x = layer.gated(x, batch, weight, total, *gated)
-                continue
+                z = layer.gated(x, batch, weight, total, *gated)
+            else:
+                z = layer(x, batch, weight, total)
             source = draws.child("dropout", number) if draws else None
-            x = relu_dropout(layer(x, batch, weight, total), batch.node_id, self.dropout, source)
+            x = relu_dropout(z, batch.node_id, self.dropout, source)
         return x
 
     def weights(self, batch: GraphBatch, attention: Tensor | None) -> Tensor | None:

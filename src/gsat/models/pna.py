@@ -146,7 +146,10 @@ class PNA(GatedBackbone):
             if gated := gate(number, x, messages):
                 keep, baseline = gated
                 passing = keep[:, None] * messages + (1 - keep)[:, None] * baseline
-                x = pna_layer(x, passing, batch, attention, *layer, self.aggregators, scale)
+                x = pna_layer(
+                    x, passing, batch, attention, *layer, self.aggregators, scale, self.dropout,
+                    sources[number] if sources else None,
+                )  # fmt: skip
             else:
                 source = sources[number : number + 1] if sources else None
                 x = pna_layers(
