@@ -11,6 +11,7 @@ import typer
 
 from gsat.cli.app import examples, print_error, run_app
 from gsat.core.errors import GSATError
+from gsat.core.terminal import echo
 from gsat.core.writing import check_appendable
 
 app = typer.Typer(
@@ -77,7 +78,7 @@ def results(
         if name == "overview":
             _draw_overview(file, target)
         elif target is None:
-            typer.echo(pages[name](), nl=False)
+            echo(pages[name](), nl=False)
         else:
             write_between_marks(target, pages[name]())
 
@@ -133,7 +134,7 @@ def audit(
 
     check_appendable(record)
     run_study(out, record, progress=not quiet, warn=print_error)
-    typer.echo(audit_study_page(read_audits(record)), nl=False)
+    echo(audit_study_page(read_audits(record)), nl=False)
 
 
 @app.command()
@@ -169,7 +170,7 @@ def defaults(
         out, record, groups=group or (), trained=trained or (), data=data or (), jobs=jobs,
         progress=not quiet, warn=print_error,
     )  # fmt: skip
-    typer.echo(defaults_page(read_defaults(record)), nl=False)
+    echo(defaults_page(read_defaults(record)), nl=False)
 
 
 @app.command()
@@ -205,7 +206,7 @@ def schedule(
     for name, reason in plan.unavailable.items():
         print_error(f"{name} is left out: {reason}")
     if dry_run:
-        typer.echo("\n".join(describe_steps(steps, plan, parts, folders, jobs)))
+        echo("\n".join(describe_steps(steps, plan, parts, folders, jobs)))
         return
     outcome = run_plan(plan, folders, jobs=jobs, budget=seconds, progress=not quiet)
     for name, reason in outcome.failures.items():

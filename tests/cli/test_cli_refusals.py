@@ -34,6 +34,20 @@ def test_train_refuses(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_train_refuses_a_file_name_that_a_recipe_can_not_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "a\x1b[2Jb.csv"
+    molecules = [f"{'C' * (n + 1)}O,{n % 2}" for n in range(20)]
+    table.write_text("\n".join(["smiles,active", *molecules]))
+    out = tmp_path / "run"
+    outcome = gsat("train", table, "--out", out, "--epochs", "1", "--quiet")
+    assert outcome.code == 2
+    assert "ParseError" not in outcome.err
+    assert "\x1b" not in outcome.err
+    assert not out.exists()
+
+
 def test_an_unknown_engine(
     trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

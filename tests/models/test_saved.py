@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from torch_geometric.nn import GCN
 
 import gsat
 from gsat.core.errors import CheckpointError, GSATError, RunError
+from gsat.core.files import checksum
 from gsat.core.registry import METHODS
 from gsat.models import BACKBONES
 from gsat.models.saved import read_model
@@ -90,3 +92,53 @@ def test_invalid_models_are_refused(tmp_path: Path) -> None:
     weights.unlink()
     with pytest.raises(CheckpointError, match="can't be read"):
         read_model(tmp_path)
+
+
+MOLECULES = Path(__file__).parents[1] / "data" / "runs-0.1" / "molecules" / "best"
+DAMAGES: list[tuple[str, object]] = [
+    ("surprise", 1),
+    ("config.surprise", 1),
+    ("config.input", "SMILES"),
+    ("config.input", []),
+    ("config.input.surprise", 1),
+    ("config.input.features", {"version": 1}),
+    ("config.input.features.version", "1"),
+    ("config.input.features.atoms.element", 0),
+    ("config.input.table", {}),
+    ("config.input.table.labels", 3),
+    ("config.input.table.smiles", None),
+    ("config.input.table.surprise", 1),
+    ("config.input.table.kind", "regression"),
+    ("config.input.table.largest_fragment", "no"),
+    ("config.input.classes", {}),
+    ("config.input.classes", ["one"]),
+    ("config.input.classes", ["a", "b", "c"]),
+    ("config.input.classes", [0, 1]),
+    ("config.model.backbone.task.surprise", 1),
+    ("config.model.backbone.task.level", "node"),
+    ("config.model.backbone.task.kind", "multilabel"),
+]
+
+
+def damaged(folder: Path, key: str, value: object) -> Path:
+    """Change a value of a saved model, and its checksum with it."""
+    described = json.loads((folder / "model.json").read_text())
+    *parents, last = key.split(".")
+    place = described
+    for parent in parents:
+        place = place[parent]
+    place[last] = value
+    del described["check"]
+    content = {**described, "check": checksum(described)}
+    (folder / "model.json").write_text(json.dumps(content))
+    return folder
+
+
+@pytest.mark.parametrize(("key", "value"), DAMAGES)
+def test_a_description_with_other_keys_or_types_is_refused(
+    key: str, value: object, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(MOLECULES, tmp_path / "model"))
+    assert gsat.load(folder).input["classes"] == ["0", "1"]
+    with pytest.raises(CheckpointError):
+        gsat.load(damaged(folder, key, value))

@@ -84,7 +84,7 @@ def test_the_own_site_and_links_from_other_sites_are_accepted(client: TestClient
 )
 def test_no_path_leads_out_of_the_runs(client: TestClient, path: str) -> None:
     answer = client.get(path, headers={"accept": "application/json"})
-    assert answer.status_code == 404, answer.text
+    assert answer.status_code in (400, 404), answer.text
     assert "root:" not in answer.text
     assert "import" not in answer.text
 

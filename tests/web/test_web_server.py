@@ -148,6 +148,13 @@ def test_a_stop_waits_for_requests_but_not_forever(
     assert re.fullmatch("" if status == 200 else r"ERROR: +Cancel 1 running task.*\n", err), err
 
 
+def test_the_printed_address_of_the_app_has_the_token(runs: Path) -> None:
+    command = ("explore", runs / "motifs-a", "--no-browser", "--token", "a-token-of-16-letters")
+    with _process(*command) as (_, address):
+        assert httpx.get(address).status_code == 303
+        assert httpx.get(address.partition("?")[0]).status_code == 401
+
+
 def test_a_stop_while_pages_are_prepared_is_quiet(runs: Path) -> None:
     command = ("explore", runs / "motifs-a", "--no-browser")
     with _process(*command, step="thumbnail", seconds=100) as (process, _):

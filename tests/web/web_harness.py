@@ -56,10 +56,10 @@ def make_client(
 
 
 @contextmanager
-def serving(runs: Path, limits: Limits | None = None) -> Iterator[int]:
+def serving(runs: Path, limits: Limits | None = None, token: str | None = None) -> Iterator[int]:
     """Serve pages and API from a thread of this process; gives the port."""
     opened, ready = bind("127.0.0.1", 0), threading.Event()
-    server = Server(make_app(RunLibrary([runs], limits)), ready=ready.set)
+    server = Server(make_app(RunLibrary([runs], limits), Policy(token=token)), ready=ready.set)
     server.capture_signals = nullcontext  # signals belong to the main thread
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})
     thread.start()

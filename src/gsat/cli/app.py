@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from gsat.core.errors import DataNotFoundError, GSATError, OtherProcessError, printable, shown
+from gsat.core.terminal import echo
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 LONGEST_LINE = 300  # characters of an error message
@@ -72,7 +73,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from gsat import __version__
 
-        typer.echo(f"gsat {__version__}")
+        echo(f"gsat {__version__}")
         raise typer.Exit
 
 
@@ -140,4 +141,4 @@ def print_error(message: str, *, whole: bool = False) -> None:
     line = printable(" ".join(f"gsat: {message}".split()))
     if len(line) > LONGEST_LINE and not whole:
         line = f"{line[: LONGEST_LINE - 103]} … {line[-100:]}"
-    typer.echo(line, err=True)
+    echo(line, err=True)

@@ -19,6 +19,7 @@ from gsat.cli.options import (
     limit_option,
     own_classes,
 )
+from gsat.core.terminal import echo
 from gsat.training.list_runs import check_run
 
 
@@ -84,9 +85,9 @@ def audit(
         progress=not quiet,
     )  # fmt: skip
     if json_:
-        typer.echo(json.dumps(report.as_dict()))
+        echo(json.dumps(report.as_dict()))
         return
     for line in report.lines(whole=out is None):
-        typer.echo(line)
+        echo(line)
     if out is not None:
-        typer.echo(str(report.save(out)))
+        echo(str(report.save(out)))

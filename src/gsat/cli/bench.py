@@ -13,6 +13,7 @@ import typer
 from gsat.cli.app import PAPER, GroupedCommands, app, examples, print_error
 from gsat.cli.options import Quiet, parse_time
 from gsat.core.errors import GSATError
+from gsat.core.terminal import echo
 
 if TYPE_CHECKING:
     from gsat.launch.pool import PoolResult
@@ -80,7 +81,7 @@ def list_studies(names: SomeStudies = None, records: RecordsFolder = RESULTS) ->
     for study in _find(names or ["all"]):
         hashes = {e.hash for e in study.experiments}
         count = f"{len(hashes & recorded)} of {len(hashes)}"
-        typer.echo(f"{study.name:<16} {study.title} · {count} have runs")
+        echo(f"{study.name:<16} {study.title} · {count} have runs")
 
 
 @bench.command(
@@ -220,7 +221,7 @@ def show(
     studies, requests, folders = _choose(names, None, only, format_, out, records)
     _print_studies(studies, requests, folders, format_, statistics, plot)
     if not folders.record.exists():
-        typer.echo(
+        echo(
             f"no run is recorded in {folders.record} yet; make some with: gsat bench run "
             f"{' '.join(names)}",
             err=format_ in _WHOLE_DOCUMENTS,
@@ -270,7 +271,7 @@ def verify(
         for number, chosen in enumerate(sample_runs(runs, count)):
             keys = ("dataset", "backbone", "method")
             what = " ".join(chosen[key] for key in keys) + f" seed {chosen['seed']}"
-            typer.echo(f"training again: {what} (took {chosen['seconds']:.0f} s)")
+            echo(f"training again: {what} (took {chosen['seconds']:.0f} s)")
             try:
                 metrics, machine = verify_run(
                     chosen, Path(folder) / str(number), progress=not quiet
@@ -282,7 +283,7 @@ def verify(
             for name, (before, now) in metrics.items():
                 print_error(f"{what}: {name} was {before}, is {now}")
             if not metrics:
-                typer.echo(f"{what}: reproduced to the last bit")
+                echo(f"{what}: reproduced to the last bit")
             differing = differing or bool(metrics)
     if differing:
         raise typer.Exit(1)
@@ -324,8 +325,8 @@ def _print_plan(plan: RunPlan, jobs: int | None) -> None:
         by_experiment.setdefault(run.experiment, []).append(run.seconds)
     for experiment, seconds in by_experiment.items():
         each = f"about {format_duration(seconds[0])} each"
-        typer.echo(f"{len(seconds):>3} x {experiment}, {each}")
-    typer.echo(
+        echo(f"{len(seconds):>3} x {experiment}, {each}")
+    echo(
         f"{_count(plan.to_run)} to do, {len(plan.recorded)} recorded; about "
         f"{format_duration(plan.seconds(jobs or 1))} "
         f"{f'with --jobs {jobs}' if jobs else 'of one CPU'}"
@@ -368,7 +369,7 @@ def _print_studies(
     records = Records.read(folders.record)
     document = render(studies, records, style, hashes=hashes, statistics=statistics)
     if document:
-        typer.echo(document)
+        echo(document)
     errors, pictures = [], []
     for study in studies:
         if (study.figure or plot) and hashes & {e.hash for e in study.experiments}:
@@ -381,7 +382,7 @@ def _print_studies(
     if errors and not (document or pictures):
         raise GSATError("; ".join(errors))
     for line in pictures:
-        typer.echo(line, err=style in _WHOLE_DOCUMENTS)
+        echo(line, err=style in _WHOLE_DOCUMENTS)
     for line in errors:
         print_error(line)
 
@@ -392,6 +393,6 @@ def _print_stability(requests: list[RunRequest], folders: BenchFolders) -> None:
 
     for text, error in compare_seeds([request.experiment for request in requests], folders):
         if error is None:
-            typer.echo(text)
+            echo(text)
         else:
             print_error(f"{text}: {error}")

@@ -11,6 +11,7 @@ import typer
 
 from gsat.cli.app import print_error
 from gsat.core.errors import GSATError
+from gsat.core.terminal import echo, echo_table
 
 if TYPE_CHECKING:
     from gsat.datasets.cards import Card
@@ -46,7 +47,7 @@ def show_cards(name: str, settings: list[str], write: Path | None, as_json: bool
         if not as_json:
             _echo(made)
     if as_json:
-        typer.echo(json.dumps(cards if every else cards[0], allow_nan=False))
+        echo(json.dumps(cards if every else cards[0], allow_nan=False))
     if failed:
         raise typer.Exit(2)
     if any(finding["severity"] == "error" for card in cards for finding in card["findings"]):
@@ -55,30 +56,28 @@ def show_cards(name: str, settings: list[str], write: Path | None, as_json: bool
 
 def _echo(card: Card) -> None:
     """Print a summary as text and a table."""
-    from rich.console import Console
     from rich.table import Table
 
     from gsat.datasets.registry import paper_match
 
     task = card["task"]
-    typer.echo(f"{card['name']} · {' '.join(f'{k}={v}' for k, v in card['options'].items())}")
-    typer.echo(f"{task['kind']}, a label per {task['level']}, measured by {task['metric']}")
+    echo(f"{card['name']} · {' '.join(f'{k}={v}' for k, v in card['options'].items())}")
+    echo(f"{task['kind']}, a label per {task['level']}, measured by {task['metric']}")
     match = paper_match(card["name"], card["matches_paper"])
     paper = "" if match is None else f"matches the paper: {match} · "
-    typer.echo(f"{paper}hash {card['hash']}")
+    echo(f"{paper}hash {card['hash']}")
     table = Table("", "here", *(["paper"] if card["published"] else []))
     for row in _rows(card):
         if row:
             table.add_row(*row[: len(table.columns)])
         else:
             table.add_section()
-    # Show texts from the data unchanged.
-    Console(markup=False, highlight=False, emoji=False).print(table)
+    echo_table(table)
     if any(not figure["verified"] for figure in card["published"].values()):
-        typer.echo("? from a secondary source, not verified")
+        echo("? from a secondary source, not verified")
     for finding in card["findings"]:
-        typer.echo(f"{finding['severity']}: {finding['message']}")
-    typer.echo()
+        echo(f"{finding['severity']}: {finding['message']}")
+    echo()
 
 
 def _rows(card: Card) -> Iterator[tuple[str, str, str] | None]:

@@ -12,6 +12,7 @@ from gsat.cli.app import HOUSEKEEPING, command
 from gsat.cli.options import Json, check_settings
 from gsat.core.errors import DataError, DataNotFoundError, GSATError
 from gsat.core.registry import DATASETS
+from gsat.core.terminal import echo
 
 if TYPE_CHECKING:
     from gsat.datasets.fetch.raw_files import RawFile
@@ -77,7 +78,7 @@ def datasets(
     names = dataset_names() if name is None else (name,)
     rows = [row for each in names for row in _sources(each)]
     if json_:
-        typer.echo(json.dumps(rows))
+        echo(json.dumps(rows))
     elif name is not None:
         _print_details(name, rows)
     else:
@@ -90,22 +91,22 @@ def _print_list(rows: list[dict[str, Any]]) -> None:
     width = max(map(len, defaults))
     for name, row in reversed(defaults.items()):
         state = "here" if row["here"] else "missing"
-        typer.echo(f"{name:<{width}}  {state:<8} {row['summary']}")
+        echo(f"{name:<{width}}  {state:<8} {row['summary']}")
     if not all(row["here"] for row in defaults.values()):
-        typer.echo("to see missing files and options: gsat datasets NAME")
+        echo("to see missing files and options: gsat datasets NAME")
 
 
 def _print_details(name: str, rows: list[dict[str, Any]]) -> None:
     """Print the summary of a data set, its missing files and its options."""
     from gsat.datasets.registry import describe_options
 
-    typer.echo(f"{name}: {rows[0]['summary']}")
+    echo(f"{name}: {rows[0]['summary']}")
     for row in rows:
-        typer.echo(f"{'here' if row['here'] else 'missing':<8} gsat train {row['use']}")
+        echo(f"{'here' if row['here'] else 'missing':<8} gsat train {row['use']}")
         for need in row["missing"]:
-            typer.echo(f"         {need}")
+            echo(f"         {need}")
     for option in describe_options(name):
-        typer.echo(f"--set {option.name}={option.default}  {option.description}")
+        echo(f"--set {option.name}={option.default}  {option.description}")
 
 
 def _sources(name: str) -> list[dict[str, Any]]:
@@ -164,11 +165,11 @@ def _download(name: str, as_json: bool) -> None:
         reason = " while GSAT_OFFLINE is set" if offline() else ""
         raise DataNotFoundError(f"{name} can't be downloaded{reason}: {missing[0]}")
     if as_json:
-        typer.echo(json.dumps({"name": name, "files": list(here.values()), "missing": missing}))
+        echo(json.dumps({"name": name, "files": list(here.values()), "missing": missing}))
         return
     for line in here.values():
-        typer.echo(line)
+        echo(line)
     for needed in missing:
-        typer.echo(f"needs {needed}")
+        echo(f"needs {needed}")
     if not wanted:
-        typer.echo(f"{name} is generated and needs no files")
+        echo(f"{name} is generated and needs no files")

@@ -10,6 +10,7 @@ import typer
 from gsat.cli.app import HOUSEKEEPING, command
 from gsat.cli.options import Quiet, set_threads
 from gsat.cli.output import print_result
+from gsat.core.terminal import echo
 
 
 @command(HOUSEKEEPING, "gsat demo", "gsat demo --epochs 20 --out my-demo")
@@ -26,7 +27,7 @@ def demo(
     from gsat.training.train import train
 
     folder = unused_path(out)
-    typer.echo("BA-2Motifs: does the graph contain a house or a five-cycle, and where?")
+    echo("BA-2Motifs: does the graph contain a house or a five-cycle, and where?")
     recipe = make_recipe("ba2motifs", settings={"epochs": epochs}, look_for_files=False)
     run = train(recipe, folder / "run", progress=not quiet)
     graphs = run.graphs()
@@ -35,4 +36,4 @@ def demo(
     picture = folder / "explained.png"
     draw.draw(run.explain(graphs.select(shown)), picture)
     print_result(run, folder / "run")
-    typer.echo(f"picture of explained graphs: {picture}")
+    echo(f"picture of explained graphs: {picture}")

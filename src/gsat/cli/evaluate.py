@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 
-import typer
-
 from gsat.cli.app import YOUR_DATA, command
 from gsat.cli.options import Data, Json, Refine, RunFolder, Split, limit_option, own_classes
 from gsat.cli.output import print_metrics
+from gsat.core.terminal import echo
 
 
 @command(
@@ -39,9 +38,9 @@ def evaluate(
     graphs = opened.graphs(data, split)
     measured = opened.evaluate(graphs, refine=refine)
     if json_:
-        typer.echo(json.dumps(measured))
+        echo(json.dumps(measured))
         return
     whole = data is not None and is_path(data)
     print_metrics("all" if whole else split, opened.readable_metrics(measured, graphs))
     if verdict := opened.verdict()[0]:
-        typer.echo(verdict)
+        echo(verdict)

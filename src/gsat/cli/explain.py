@@ -20,6 +20,7 @@ from gsat.cli.options import (
     own_classes,
 )
 from gsat.core.errors import GSATError
+from gsat.core.terminal import echo
 
 if TYPE_CHECKING:
     from gsat.explain.molecules import MoleculeReport
@@ -129,12 +130,12 @@ def explain(
         )
     elif check_suffix(out, (*REPORTS, ".npz")) == ".npz":
         graphs, scored = opened.save_scores(out, data, split)
-        typer.echo(f"{graphs} graphs, {scored} edges · {out}")
+        echo(f"{graphs} graphs, {scored} edges · {out}")
     else:
         report = opened.explain_molecules(data, split=split, target=target)
         report.save(out)
         _print_warnings(report)
-        typer.echo(f"{len(report)} molecules · {out}")
+        echo(f"{len(report)} molecules · {out}")
 
 
 def _show(
@@ -152,20 +153,20 @@ def _show(
         if report is not None:
             outputs = list(report.info.outputs)
             values = {"outputs": outputs, **report[0].as_dict(), **values}
-        typer.echo(json.dumps(values))
+        echo(json.dumps(values))
         return
-    typer.echo(explanation.caption() or "a graph with a prediction for each node")
-    typer.echo(explanation.message)
+    echo(explanation.caption() or "a graph with a prediction for each node")
+    echo(explanation.message)
     if measured := explanation.reliability:
-        typer.echo(measured)
+        echo(measured)
     count = explanation.budget(**budget)
     if count == 0:
         unit = "edge" if report is None else "bond"
         above = f"{budget['above']:g}; the highest is at {explanation.highest:.3f}"
-        typer.echo(f"no {unit} is above {above}")
+        echo(f"no {unit} is above {above}")
     elif out is not None:
         options: dict[str, Any] = {**style, **({} if count is None else {"top": count})}
-        typer.echo(str((report or explanation).save(out, **options)))
+        echo(str((report or explanation).save(out, **options)))
     elif report is not None and count is None:
         _print_fragments(report)
     elif explanation.found:
@@ -182,29 +183,29 @@ def _print_fragments(report: MoleculeReport) -> None:
     effect_of = report.info.effect_of(molecule.target)
     wide = max(8, *(len(fragment.name) for fragment in molecule.fragments))
     odds = " and its odds" if any(fragment.log_odds for fragment in molecule.fragments) else ""
-    typer.echo(f"\n{'fragment':{wide}}  score  effect on {effect_of}{odds}")
+    echo(f"\n{'fragment':{wide}}  score  effect on {effect_of}{odds}")
     for fragment in molecule.fragments:
         effect = molecule.effect(fragment)
         shown = "" if effect is None else f"{effect:+.3f}"
         factor = f"{odds_factor(molecule.log_odds(fragment)):>6}" if odds else ""
         mark = "*" if fragment.used else " "
-        typer.echo(
+        echo(
             f"{fragment.name:{wide}}  {fragment.score:.3f}{mark} {shown:>7}{factor}  "
             f"{fragment.smiles}"
         )
-    typer.echo("* in the explanation")
+    echo("* in the explanation")
     for neighbour in (molecule.nearest or ())[:1]:
-        typer.echo(
+        echo(
             f"nearest training molecule: similarity {neighbour.similarity:.2f}, {neighbour.smiles}"
         )
 
 
 def _print_warnings(report: MoleculeReport, *notes: str) -> None:
     for note in (*report.info.notes, *notes):
-        typer.echo(f"warning: {note}", err=True)
+        echo(f"warning: {note}", err=True)
     if report.info.rejected:
         count = len(report.info.rejected)
-        typer.echo(f"warning: {count} rows could not be used; the page lists them", err=True)
+        echo(f"warning: {count} rows could not be used; the page lists them", err=True)
 
 
 def _print_edges(explanation: Explanation) -> None:
@@ -213,4 +214,4 @@ def _print_edges(explanation: Explanation) -> None:
     joint = "–" if explanation.undirected else "→"
     for edge in explanation.ranked_edges():
         pair = f"{names[edge.source]} {joint} {names[edge.target]}"
-        typer.echo(f"{edge.score:.3f}  {pair}{'  (true)' if edge.true else ''}")
+        echo(f"{edge.score:.3f}  {pair}{'  (true)' if edge.true else ''}")

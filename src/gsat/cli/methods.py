@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
-import typer
-
 from gsat.cli.app import HOUSEKEEPING, command
 from gsat.cli.options import Json
+from gsat.core.terminal import echo
 
 
 @command(HOUSEKEEPING, "gsat methods", "gsat methods --json")
@@ -20,9 +19,9 @@ def methods(json_: Json = False) -> None:
             {"name": m.name, "title": m.title, "summary": m.summary, "paper": m.paper}
             for m in METHODS.values()
         ]
-        typer.echo(json.dumps(rows))
+        echo(json.dumps(rows))
         return
     width = max(len(name) for name in METHODS)
     for method in METHODS.values():
-        typer.echo(f"{method.name:<{width}}  {method.title}: {method.summary}")
-        typer.echo(f"{'':<{width}}  {method.paper}")
+        echo(f"{method.name:<{width}}  {method.title}: {method.summary}")
+        echo(f"{'':<{width}}  {method.paper}")

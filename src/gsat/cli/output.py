@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from gsat.core.errors import GSATError, printable
+from gsat.core.terminal import echo
 
 if TYPE_CHECKING:
     from gsat.training.loop import OnDone
@@ -23,7 +22,7 @@ def print_metrics(heading: str, metrics: Mapping[str, float | None]) -> None:
     """Print a line per metric, each after the heading; None is shown as undefined."""
     for title, value in metrics.items():
         shown = "undefined" if value is None else f"{value:.4f}"
-        typer.echo(f"{heading} {title:<18} {shown}")
+        echo(f"{heading} {title:<18} {shown}")
 
 
 @contextmanager
@@ -54,7 +53,7 @@ def print_source(recipe: Recipe) -> None:
         where = ", ".join(str(file.find()) for file in source.raw_files(name, options))
     else:
         where = f"for those of the paper, see: gsat datasets {name}"
-    typer.echo(f"{name}: {chosen} graphs ({where})")
+    echo(f"{name}: {chosen} graphs ({where})")
 
 
 def print_ending(run: Run, folder: Path, as_json: bool, audited: bool, quiet: bool) -> None:
@@ -64,9 +63,9 @@ def print_ending(run: Run, folder: Path, as_json: bool, audited: bool, quiet: bo
         print_source(run.recipe)
     audit = short_audit(run, quiet) if audited else None
     if as_json:
-        typer.echo(json.dumps({**run.result, **({"audit": audit} if audit else {})}))
+        echo(json.dumps({**run.result, **({"audit": audit} if audit else {})}))
     elif audit is not None:
-        typer.echo(audit_line(audit))
+        echo(audit_line(audit))
 
 
 def short_audit(run: Run, quiet: bool) -> dict[str, str | None] | None:
@@ -86,7 +85,7 @@ def short_audit(run: Run, quiet: bool) -> dict[str, str | None] | None:
             report = run.short_audit(progress=not quiet)
             audit = None if report is None else report.as_dict()
     except GSATError as error:
-        typer.echo(f"note: the explanations were not audited: {error}", err=True)
+        echo(f"note: the explanations were not audited: {error}", err=True)
         return None
     if audit is None:
         return None
@@ -123,4 +122,4 @@ def print_result(run: Run, folder: Path) -> None:
         epoch = f"last epoch {result['best_epoch']}"
         if reports == "best" and run.recipe.training.selection != "last":
             epoch += " (too few epochs to choose the best)"
-    typer.echo(f"{epoch} · {result['seconds']:.0f} s · {printable(str(folder))}")
+    echo(f"{epoch} · {result['seconds']:.0f} s · {printable(str(folder))}")

@@ -11,6 +11,7 @@ import typer
 
 from gsat.cli.app import Command
 from gsat.core.errors import GSATError
+from gsat.core.terminal import echo
 from gsat.datasets.own_options import MoleculeOptions, OwnDataOptions
 
 if TYPE_CHECKING:
@@ -75,12 +76,12 @@ def read_own_data(recipe: Recipe) -> Dataset | None:
     data = load_data(recipe)
     if not is_table(recipe.data.name):
         if one_way(data.store):
-            typer.echo(f"note: {ONE_WAY}", err=True)
+            echo(f"note: {ONE_WAY}", err=True)
         return data
     for note in data.notes:
-        typer.echo(note, err=True)
+        echo(note, err=True)
     sizes = ", ".join(f"{len(part)} {name}" for name, part in data.splits.items())
-    typer.echo(f"{len(data.store)} molecules; {data.options['split']} split: {sizes}", err=True)
+    echo(f"{len(data.store)} molecules; {data.options['split']} split: {sizes}", err=True)
     if data.rejected:
-        typer.echo(f"{data.rejected.summary()} · rejected.csv", err=True)
+        echo(f"{data.rejected.summary()} · rejected.csv", err=True)
     return data

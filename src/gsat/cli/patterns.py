@@ -9,6 +9,7 @@ import typer
 
 from gsat.cli.app import YOUR_DATA, command
 from gsat.cli.options import Data, RunFolder, Split, limit_option, own_classes
+from gsat.core.terminal import echo
 
 SHOWN = 5  # patterns printed per group
 
@@ -46,21 +47,21 @@ def patterns(
         check_suffix(out, PATTERN_FILES)
     report = open_run(run).patterns(data, split)
     for note in report.info.notes:
-        typer.echo(f"warning: {note}", err=True)
+        echo(f"warning: {note}", err=True)
     for group in report.groups:
-        typer.echo(f"{group.name}: {group.size} of {group.total} molecules")
+        echo(f"{group.name}: {group.size} of {group.total} molecules")
         top = [pattern for pattern in group.patterns if pattern.odds_ratio > 1][:SHOWN]
         wide = max((len(pattern.name) for pattern in top), default=0)
         for rank, pattern in enumerate(top, 1):
             effect = "" if pattern.effect is None else f", effect {pattern.effect:+.2f}"
             factor = odds_factor(pattern.log_odds)
             effect += f" (odds {factor})" if factor else ""
-            typer.echo(
+            echo(
                 f"  {rank}. {pattern.name:{wide}}  in {pattern.used} of {pattern.occurs} "
                 f"explanations, {pattern.used_in_group} of them here, "
                 f"odds ratio {pattern.odds_ratio:.1f}, q {pattern.q_value:.1e}{effect}"
             )
         if not top:
-            typer.echo("  no fragment stands out")
+            echo("  no fragment stands out")
     if out is not None:
-        typer.echo(str(report.save(out)))
+        echo(str(report.save(out)))

@@ -10,6 +10,7 @@ import typer
 from gsat.cli.app import YOUR_DATA, command
 from gsat.cli.options import Data, RunFolder, Split, limit_option, own_classes
 from gsat.cli.own_data import table_options
+from gsat.core.terminal import echo
 
 
 @command(
@@ -41,15 +42,15 @@ def predict(
     if data is not None and is_table(data):
         predicted = open_run(run).predict_table(data, smiles=table["smiles"] or "")
         if out is None:
-            typer.echo(predicted.to_csv(), nl=False)
+            echo(predicted.to_csv(), nl=False)
             return
         predicted.save(out)
         unread = f", {predicted.unread} could not be read" if predicted.unread else ""
-        typer.echo(f"{len(predicted)} molecules{unread} · {out}")
+        echo(f"{len(predicted)} molecules{unread} · {out}")
         return
     predictions = open_run(run).predict(data, split)
     text = predictions.to_csv(out)
     if out is None:
-        typer.echo(text, nl=False)
+        echo(text, nl=False)
     else:
-        typer.echo(f"{len(predictions)} {predictions.level}s · {out}")
+        echo(f"{len(predictions)} {predictions.level}s · {out}")

@@ -11,6 +11,7 @@ import typer
 from gsat.cli.app import HOUSEKEEPING, command
 from gsat.cli.options import Json
 from gsat.core.errors import printable
+from gsat.core.terminal import echo
 
 
 @command(
@@ -29,7 +30,7 @@ def runs(
 
     listed = list_runs(folder, sort=sort)
     if json_:
-        typer.echo(json.dumps([run.as_dict() for run in listed]))
+        echo(json.dumps([run.as_dict() for run in listed]))
         return
     rows = []
     for run in listed:
@@ -44,6 +45,6 @@ def runs(
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        typer.echo("  ".join(cells).rstrip())
+        echo("  ".join(cells).rstrip())
     if not rows:
-        typer.echo(f"no runs in {folder}; train one with: gsat train")
+        echo(f"no runs in {folder}; train one with: gsat train")

@@ -9,6 +9,7 @@ import typer
 
 from gsat.cli.app import HOUSEKEEPING, command
 from gsat.cli.options import Json
+from gsat.core.terminal import echo
 
 
 @command(HOUSEKEEPING, "gsat settings", "gsat settings gsat", "gsat settings pna")
@@ -24,10 +25,10 @@ def settings(
 
     described = describe_settings(name)
     if json_:
-        typer.echo(json.dumps([vars(setting) for setting in described]))
+        echo(json.dumps([vars(setting) for setting in described]))
         return
     for setting in described:
         limits = f", {setting.range}" if setting.range else ""
-        typer.echo(f"{setting.name} = {setting.default}  ({setting.type}{limits})")
+        echo(f"{setting.name} = {setting.default}  ({setting.type}{limits})")
         if setting.description:
-            typer.echo(f"    {setting.description}")
+            echo(f"    {setting.description}")

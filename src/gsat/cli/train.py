@@ -35,6 +35,7 @@ from gsat.cli.output import (
 )
 from gsat.cli.own_data import read_own_data, table_options, table_settings
 from gsat.core.errors import GSATError
+from gsat.core.terminal import echo
 
 if TYPE_CHECKING:
     from gsat.training.recipe import Recipe
@@ -184,14 +185,14 @@ def _train_seeds(
     if as_json:
         for seed, result in zip(runs, results, strict=True):
             result |= {"audit": audits[seed]} if seed in audits else {}
-        typer.echo(json.dumps(results))
+        echo(json.dumps(results))
         return
     tests = [run.readable_metrics(run.test) for run in runs.values()]
     for title in tests[0]:
         spread = summarise([test.get(title) for test in tests])
         shown = "undefined" if spread is None else f"{spread[0]:.4f} ± {spread[1]:.4f}"
-        typer.echo(f"{title:<18} {shown}")
-    typer.echo(f"test, mean ± standard deviation over seeds 0 to {len(results) - 1} · {folder}")
+        echo(f"{title:<18} {shown}")
+    echo(f"test, mean ± standard deviation over seeds 0 to {len(results) - 1} · {folder}")
     print_source(recipes[0])
     if audits:
         outcomes = {seed: audit["outcome"] for seed, audit in audits.items()}
@@ -200,4 +201,4 @@ def _train_seeds(
         if passed < len(audits):
             worst = min(audits, key=lambda s: ("failed", "mixed", "passed").index(outcomes[s]))
             line += f"; seed {worst}: {audit_line(audits[worst])}"
-        typer.echo(line)
+        echo(line)

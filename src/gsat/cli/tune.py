@@ -25,6 +25,7 @@ from gsat.cli.options import (
 from gsat.cli.output import print_source
 from gsat.core.errors import GSATError
 from gsat.core.registry import METHODS
+from gsat.core.terminal import echo, echo_table
 
 if TYPE_CHECKING:
     from gsat.study.grids import Point
@@ -124,7 +125,7 @@ def tune(
         progress=not quiet,
     )
     if json_:
-        typer.echo(json.dumps(tuned.record))
+        echo(json.dumps(tuned.record))
         return
     _print_points(tuned)
     print_source(from_tables(tuned.record["recipe"]))
@@ -132,16 +133,15 @@ def tune(
     if write is not None:
         named = shlex.quote(what[0]) if len(what) == 2 else method
         options = f"--backbone {tuned.record['backbone']} --method {named} --recipe {write}"
-        typer.echo(f"written to {write}; use it with: {command} {options}")
+        echo(f"written to {write}; use it with: {command} {options}")
     elif tuned.rungs is not None and tuned.chosen.settings:
         changes = " ".join(f"--set {k}={v}" for k, v in tuned.chosen.settings.items())
-        typer.echo(f"use it with: {command} … {changes}")
+        echo(f"use it with: {command} … {changes}")
 
 
 def _print_points(tuned: Tuned) -> None:
     """Print the points as a table, then the choice and what to know about it."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     is_ladder = tuned.rungs is not None
@@ -157,25 +157,25 @@ def _print_points(tuned: Tuned) -> None:
         mark = "chosen" if point is tuned.chosen else "failed" if point.failed else ""
         cells = [_settings_of(point)] if is_ladder else [f"{v}" for v in point.settings.values()]
         table.add_row(*cells, value, *([_audit_of(point)] if audited else []), mark)
-    Console(highlight=False).print(table)
+    echo_table(table)
     for key, values in tuned.duplicates.items():
         repeated = ", ".join(map(str, values))
-        typer.echo(f"{_short(key)}: the grid repeats {repeated}; each value is tried once")
+        echo(f"{_short(key)}: the grid repeats {repeated}; each value is tried once")
     for group in tuned.identical:
         same = " and ".join(_settings_of(point) for point in group)
-        typer.echo(f"{same} gave identical runs: the settings they differ in had no effect")
+        echo(f"{same} gave identical runs: the settings they differ in had no effect")
     if tuned.ties:
         equal = all(point.loss == tuned.chosen.loss for point in tuned.ties)
         which = "the first" if equal else "the one with the lowest validation loss"
-        typer.echo(f"{len(tuned.ties) + 1} settings tie; {which} is chosen")
+        echo(f"{len(tuned.ties) + 1} settings tie; {which} is chosen")
     left = (tuned.rungs or 0) - len(tuned.points)
     if left > 0:
-        typer.echo(f"the explanations passed, so {left} further settings were not tried")
+        echo(f"the explanations passed, so {left} further settings were not tried")
     seeds = ", ".join(str(seed) for seed in tuned.record["seeds"])
     how = "by the audit of" if audited else "on"
-    typer.echo(f"chosen {how} validation data, seeds {seeds}: {_settings_of(tuned.chosen)}")
+    echo(f"chosen {how} validation data, seeds {seeds}: {_settings_of(tuned.chosen)}")
     if tuned.chosen.passed == 0:
-        typer.echo("no setting passed the audit; the chosen one has the best outcome and evidence")
+        echo("no setting passed the audit; the chosen one has the best outcome and evidence")
     for point in tuned.points:
         if point.failed:
             print_error(f"{_settings_of(point)} failed: {point.failed}")

@@ -9,6 +9,7 @@ import typer
 
 from gsat.cli.app import HOUSEKEEPING, command
 from gsat.cli.options import Quiet
+from gsat.core.terminal import echo
 
 
 @command(HOUSEKEEPING, "gsat warm-up", "gsat warm-up --jobs 1")
@@ -27,4 +28,4 @@ def warm_up(
 
     started = time.monotonic()
     count = compile_kernels(jobs, progress=not quiet)
-    typer.echo(f"{count} kernels are ready, after {time.monotonic() - started:.0f} s")
+    echo(f"{count} kernels are ready, after {time.monotonic() - started:.0f} s")

@@ -15,6 +15,7 @@ import typer
 from gsat.cli.app import YOUR_DATA, command
 from gsat.cli.options import limit_option, own_classes, set_threads
 from gsat.core.errors import GSATError, MissingExtraError
+from gsat.core.terminal import echo
 from gsat.web.requests import Limits
 
 Runs = Annotated[list[Path], typer.Argument(help="Run directories, or folders of them.")]
@@ -120,10 +121,10 @@ def _serve(
     """Serve the API, and with ``pages`` the web app, until the process is asked to stop."""
     try:
         from gsat.web.app import make_app
-        from gsat.web.fair_lock import COMPUTING
         from gsat.web.guard import Policy, check_token
         from gsat.web.library import RunLibrary
-        from gsat.web.server import STOP_SECONDS, Server, bind
+        from gsat.web.rdkit_process import READER, SEARCHER
+        from gsat.web.server import Server, bind, killed_after_signal
         from gsat.web.views import thumbnail
     except ModuleNotFoundError as error:
         raise MissingExtraError(str(error.name), "web", "the page") from None
@@ -133,6 +134,8 @@ def _serve(
     opened = bind(host, port)
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{opened.getsockname()[1]}"
+    # A browser can't send the token as a header: the first address has it, then a cookie.
+    page = f"{address}/?token={token}" if token and pages else address
 
     def prepare() -> None:
         """Score the first run and draw a graph while the user reads the overview."""
@@ -145,19 +148,20 @@ def _serve(
 
     def ready() -> None:
         count = len(library.entries())
-        typer.echo(f"{address}  ({count} run{'' if count == 1 else 's'}; Ctrl-C stops)")
+        echo(f"{page}  ({count} run{'' if count == 1 else 's'}; Ctrl-C stops)")
         if pages and not library.is_folder:
             preparing.start()
         if browser:
-            webbrowser.open(address + (f"/?token={token}" if token else ""))
+            webbrowser.open(page)
 
     app = make_app(library, policy, pages=pages)
-    Server(app, ready=ready, stopping=library.stopping.set).run(sockets=[opened])
-    # A daemon thread in compiled code aborts the process at exit, and Python waits for all other
-    # threads: threads still running after the timeout are abandoned.
-    if preparing.ident is not None:
-        preparing.join(STOP_SECONDS)
-    if preparing.is_alive() or not COMPUTING.acquire(timeout=STOP_SECONDS):
-        sys.stdout.flush()
-        os._exit(0)
-    COMPUTING.release()  # Python would wait forever for a thread that waits for it
+    server = Server(app, ready=ready, stopping=library.stopping.set)
+    with killed_after_signal():
+        server.run(sockets=[opened])
+        if threading.active_count() > 1:
+            # Python would wait for threads that still compute; and a daemon thread in compiled
+            # code aborts the process at exit.
+            READER.close()
+            SEARCHER.close()
+            sys.stdout.flush()
+            os._exit(0)

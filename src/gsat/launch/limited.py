@@ -44,15 +44,23 @@ class LimitedWorker:
             self._worker.end()
             self._worker = None
 
-    def run(self, job: Job) -> Outcome:
-        """Run a job; an outcome that is not ``done`` has a reason in words."""
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process; a new one has to import what it needs."""
+        return self._worker is not None
+
+    def run(self, job: Job, wall: float | None = None) -> Outcome:
+        """Run a job; an outcome that is not ``done`` has a reason in words.
+
+        It is killed after ``wall`` seconds, by default after ten times its CPU seconds.
+        """
         if self._worker is None:
             self._worker = Worker((self.memory, self.seconds))
         worker = self._worker
         patience = 5.0  # seconds for a process that has closed its pipe to end
         try:
             worker.begin("job", job)
-            if worker.pipe.poll(_START + _WALL * self.seconds):
+            if worker.pipe.poll(_START + _WALL * self.seconds if wall is None else wall):
                 outcome = Outcome.from_json(worker.pipe.recv_bytes())
                 memory = outcome.status == "failed" and outcome.value.startswith("MemoryError")
                 return Outcome("failed", _MEMORY) if memory else outcome

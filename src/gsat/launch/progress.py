@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any, Self
 
+from gsat.core.terminal import echo, for_terminal
+
 
 class Progress:
     """A progress bar on standard error with the remaining time; hidden without a terminal."""
@@ -56,9 +58,9 @@ class Progress:
     def print_line(self, text: str) -> None:
         """Print a line above the bar."""
         if self._bar:
-            self._bar.console.print(text)
+            self._bar.console.print(for_terminal(text), markup=False)
         elif self.visible:
-            sys.stderr.write(f"{text}\n")
+            echo(text, err=True)
 
     def stop(self) -> None:
         """Remove the bar."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import ConfigDict, Field, model_validator
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
@@ -25,7 +25,13 @@ DESCRIPTION = "model.json"
 BEST = "best"  # the folder of a run's model
 
 
-class TaskFields(FileModel):
+class _Strict(FileModel):
+    """A part of a description without other keys."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class TaskFields(_Strict):
     """``task`` of a saved backbone: the arguments of a :class:`~gsat.tasks.Task`."""
 
     kind: Kind
@@ -54,14 +60,68 @@ class ModelFields(FileModel):
     r: float | None = None
 
 
-class Described(FileModel):
+Name = Annotated[str, Field(max_length=10_000)]
+
+
+class FeatureFields(_Strict):
+    """``features`` of the input: the version of the molecule features."""
+
+    version: int
+    atoms: dict[Name, Annotated[int, Field(ge=1)]]
+    bonds: list[Name]
+
+
+class TableFields(_Strict):
+    """``table`` of the input: the columns that a model was trained on."""
+
+    smiles: Name
+    labels: list[Name]
+    id: Name
+    kind: Kind | Literal[""]
+    largest_fragment: bool
+    units: list[Name] = Field([])
+
+
+class InputFields(_Strict):
+    """``input`` of a description: how a model reads molecules."""
+
+    features: FeatureFields
+    table: TableFields | None = None
+    classes: list[Name] | None = None
+    labels: list[Name] | None = None
+
+
+class Described(_Strict):
     """``config`` of a description."""
 
     method: str = Field(max_length=200)
     model: ModelFields
+    input: InputFields | None = None
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        """Raise if there are not as many names as the network has outputs."""
+        if self.input is None:
+            return self
+        task = self.model.backbone.task
+        several = task.kind in ("multilabel", "regression")
+        table = self.input.table
+        names = {
+            "classes": None if several else self.input.classes,
+            "labels": self.input.labels if several else None,
+            "labels of the table": table.labels if several and table is not None else None,
+        }
+        for what, given in names.items():
+            if given is not None and len(given) != task.classes:
+                raise ValueError(f"{len(given)} {what}, but the task has {task.classes} outputs")
+        if task.level != "graph":
+            raise ValueError("molecules are predicted as graphs, not by node")
+        if table is not None and table.kind not in ("", task.kind):
+            raise ValueError(f"the table is for a {table.kind} task, the network for {task.kind}")
+        return self
 
 
-class Description(FileModel):
+class Description(_Strict):
     """The file ``model.json``."""
 
     file: str

@@ -58,7 +58,7 @@ class PredictedTable:
 
 def read_like_training(model: InterpretableModel, path: Path) -> GraphStore:
     """Read a table as the one that a model was trained on; labels are read where it has them."""
-    described = _input(model)
+    described = input_description(model)
     table = described["table"]
     store = molecule_tables.read(
         path,
@@ -78,14 +78,19 @@ def read_like_training(model: InterpretableModel, path: Path) -> GraphStore:
     return GraphStore(store.arrays, {"classes": [], **store.meta, **names}, store.index)
 
 
+def with_names(store: GraphStore, described: Mapping[str, Any]) -> GraphStore:
+    """Give the molecules of a store the names of classes and labels of a model."""
+    store.meta.update(
+        {name: described[name] for name in ("classes", "labels") if name in described}
+    )
+    return store
+
+
 def read_smiles(model: InterpretableModel, smiles: Sequence[str]) -> GraphStore:
     """Make graphs of SMILES, with the features that a model was trained on."""
-    described = _input(model)
+    described = input_description(model)
     cut = described["table"]["largest_fragment"]
-    store = featuriser.featurise(smiles, largest_fragment=cut)
-    names = {name: described[name] for name in ("classes", "labels") if name in described}
-    store.meta.update(names)
-    return store
+    return with_names(featuriser.featurise(smiles, largest_fragment=cut), described)
 
 
 def with_labels(store: GraphStore) -> GraphStore:
@@ -109,7 +114,7 @@ def readable_names(names: list[str], model: InterpretableModel) -> list[str]:
 
 def predict_table(model: InterpretableModel, path: Path, smiles: str = "") -> PredictedTable:
     """Predict the molecules of a table; see :meth:`gsat.Run.predict_table`."""
-    described = _input(model)
+    described = input_description(model)
     table = open_table(path)
     trained_on = described["table"]["smiles"]
     if not smiles and table.columns.count(trained_on) == 1:
@@ -176,7 +181,7 @@ def _free(name: str, taken: set[str]) -> str:
     return free
 
 
-def _input(model: InterpretableModel) -> Mapping[str, Any]:
+def input_description(model: InterpretableModel) -> Mapping[str, Any]:
     """The model's description of its input; raises if its features are of another version."""
     if model.input is None or "table" not in model.input:
         raise RunError(

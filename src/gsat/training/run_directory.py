@@ -16,7 +16,7 @@ from llvmlite.binding import get_host_cpu_name
 from torch.backends.cpu import get_cpu_capability
 
 from gsat.core import locks, system, writing
-from gsat.core.errors import RunError, RunExistsError
+from gsat.core.errors import RecipeError, RunError, RunExistsError
 from gsat.core.files import check_no_links, checksum, is_regular, read_file, read_json, read_toml
 from gsat.core.limits import check_size, json_bytes
 from gsat.core.parsing import FileModel, ParseError, check_model, parse_json, parse_toml
@@ -45,6 +45,11 @@ class RunDirectory:
     @classmethod
     def create(cls, path: str | Path, recipe: Recipe, processes: int = 1) -> RunDirectory:
         """Create the directory of a new run, which this number of processes trains."""
+        text = recipe.toml()
+        try:
+            values = parse_toml(text)
+        except ParseError as error:  # such as a file name with an escape sequence
+            raise RecipeError(f"the recipe can't be written: {error}; rename it") from None
         run = cls(path)
         run._check_free()
         with disk_errors(run.path):
@@ -52,8 +57,7 @@ class RunDirectory:
         with run.locked():  # another process may be creating the same run
             run._check_free()
             run.clear_partial_files()
-            text = recipe.toml()
-            where = {**environment(processes), "recipe_check": checksum(parse_toml(text))}
+            where = {**environment(processes), "recipe_check": checksum(values)}
             writing.write_json(run.path / "environment.json", where)
             # recipe.toml last: it marks a run that can be resumed.
             writing.write_text(run.path / "recipe.toml", text)

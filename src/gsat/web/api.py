@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+import threading
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, Final, TypeVar
+from functools import wraps
+from typing import Annotated, Any, Final
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
 from fastapi.routing import APIRoute
 
 from gsat.core.errors import GSATError
-from gsat.core.parsing import ParseError, parse_json
 from gsat.explanation import Explanation
-from gsat.web.batching import Answer, Batcher
+from gsat.web.batching import BUSY, Answer, Batcher
+from gsat.web.cancellation import check_cancelled
 from gsat.web.charts import curve_values, selected_epoch
 from gsat.web.library import LoadedRun, RunLibrary
 from gsat.web.metrics import CONTENT_TYPE, Metrics
@@ -20,9 +24,13 @@ from gsat.web.requests import (
     BadInputError,
     Filter,
     GraphsQuery,
+    Limits,
     PartQuery,
     Question,
+    RequestError,
     SplitQuery,
+    read_question,
+    without_folders,
 )
 from gsat.web.responses import (
     Curves,
@@ -43,7 +51,10 @@ from gsat.web.responses import (
     RunValues,
 )
 
-T = TypeVar("T")
+_INLINE: Final = 8 << 10  # bytes of a body that is parsed at once, not in a thread
+_FEW_EDGES: Final = 2000  # of answers that are written at once
+_PARSERS: Final = CapacityLimiter(2)
+_WORKING: Final = threading.BoundedSemaphore(Limits.working)
 Name = Annotated[str, Path(description="The name of a run, as in /api/runs.", max_length=100)]
 Split = Annotated[str, Path(description=f"One of {', '.join(SPLITS)}.", max_length=20)]
 Number = Annotated[int, Path(description="A graph, or node, of the split.", ge=0, lt=2**31)]
@@ -65,38 +76,84 @@ _PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-class _StrictRequest(Request):
+class _QuestionRequest(Request):
+    """A request whose body is parsed strictly; a large one in a thread."""
+
+    limits = Limits()
+
     async def json(self) -> Any:
-        """Parse the body by our strict parser: depth, repeated keys, size of numbers."""
+        """Return the body as a checked :class:`Question`."""
+        body = await self.body()
         try:
-            return parse_json(await self.body())
-        except ParseError as error:
-            raise HTTPException(400, f"the body can't be parsed: {error}") from None
+            if len(body) <= _INLINE:
+                return read_question(body, self.limits)
+            return await to_thread.run_sync(read_question, body, self.limits, limiter=_PARSERS)
+        except RequestError as error:  # FastAPI hides any other exception
+            raise HTTPException(error.status, str(error)) from None
 
 
-class _StrictRoute(APIRoute):
-    """A route whose body is JSON, whatever its content type says."""
+class ServiceRoute(APIRoute):
+    """A route that limits computing threads, and reads bodies whatever their content type says.
+
+    A request is refused at once if too many others wait, and after a while if none of them ends.
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        if not inspect.iscoroutinefunction(endpoint):
+            endpoint = _taking_turns(endpoint)
+        super().__init__(path, endpoint, **options)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Make the function that handles a request."""
         handle = super().get_route_handler()
+        needs_thread = not inspect.iscoroutinefunction(self.endpoint)
 
-        async def strict(request: Request) -> Response:
+        async def limited(request: Request) -> Response:
+            if needs_thread and to_thread.current_default_thread_limiter().available_tokens < 1:
+                raise RequestError(503, BUSY)
             headers = [pair for pair in request.scope["headers"] if pair[0] != b"content-type"]
             headers.append((b"content-type", b"application/json"))
             scope = {**request.scope, "headers": headers}
-            return await handle(_StrictRequest(scope, request.receive))
+            made = _QuestionRequest(scope, request.receive)
+            made.limits = request.app.state.limits
+            return await handle(made)
 
-        return strict
+        return limited
+
+
+def _taking_turns(endpoint: Callable[..., Any]) -> Callable[..., Any]:
+    """Let an endpoint wait until few enough others compute."""
+
+    @wraps(endpoint)
+    def run(*arguments: Any, **options: Any) -> Any:
+        if not _WORKING.acquire(timeout=Limits.wait_seconds):
+            raise RequestError(503, BUSY)
+        try:
+            check_cancelled()
+            return endpoint(*arguments, **options)
+        finally:
+            _WORKING.release()
+
+    return run
 
 
 def make_api(library: RunLibrary, batcher: Batcher, counters: Metrics) -> APIRouter:
     """Make the routes of the API."""
-    router = APIRouter(responses=_PROBLEMS, route_class=_StrictRoute)
+    router = APIRouter(responses=_PROBLEMS, route_class=ServiceRoute)
 
     @router.get("/healthz", tags=["service"])
-    def healthz() -> Health:
-        """Whether the service is up, and how many runs it has."""
-        return Health(runs=len(library.entries()))
+    async def healthz() -> Health:
+        """Whether the process answers, and how many runs it has."""
+        return Health(runs=library.count)
+
+    @router.get("/readyz", tags=["service"])
+    async def readyz() -> Health:
+        """Whether a run is loaded and few requests wait; else 503."""
+        if not library.has_loaded:
+            raise RequestError(503, "no run is loaded yet")
+        if batcher.overloaded:
+            raise RequestError(503, BUSY)
+        return Health(runs=library.count)
 
     @router.get("/metrics", tags=["service"], response_class=Response)
     def metrics() -> Response:
@@ -119,7 +176,7 @@ def make_api(library: RunLibrary, batcher: Batcher, counters: Metrics) -> APIRou
         try:
             details["model"] = ModelValues.of(loaded)
         except GSATError as error:  # the first epoch has not ended
-            details |= {"model": None, "note": str(error)}
+            details |= {"model": None, "note": library.explain_error(error)}
         return RunDetails.of(entry, **details)
 
     @router.get("/api/runs/{run}/curves", tags=["runs"], response_model=Curves)
@@ -173,33 +230,48 @@ def make_api(library: RunLibrary, batcher: Batcher, counters: Metrics) -> APIRou
         scored, place = loaded.row(split, number)
         return ExplanationValues.of(explained, top, scored.title(place))
 
-    @router.post("/api/runs/{run}/explanations", tags=["explanations"])
-    async def explain(run: Name, question: Question) -> Explanations:
+    @router.post("/api/runs/{run}/explanations", tags=["explanations"], response_model=Explanations)
+    async def explain(run: Name, question: Question) -> Response:
         """Explain graphs or molecules."""
-        answers = await batcher.answer(library.open(run), question)
-        return Explanations(
-            results=_results(answers, lambda one: ExplanationValues.of(one, question.top))
-        )
+        answers = await batcher.answer(await opened(run), question)
+        return await _results(answers, lambda one: ExplanationValues.of(one, question.top))
 
-    @router.post("/api/runs/{run}/predictions", tags=["predictions"])
-    async def predict(run: Name, question: Question) -> Predictions:
+    @router.post("/api/runs/{run}/predictions", tags=["predictions"], response_model=Predictions)
+    async def predict(run: Name, question: Question) -> Response:
         """Predict graphs or molecules."""
-        answers = await batcher.answer(library.open(run), question)
-        return Predictions(results=_results(answers, PredictionValues.of))
+        answers = await batcher.answer(await opened(run), question)
+        return await _results(answers, PredictionValues.of)
 
     @router.get("/api/runs/{run}/patterns", tags=["explanations"])
     def patterns(run: Name, query: Annotated[SplitQuery, Query()]) -> Patterns:
         """Fragments that recur in the explanations of a split, by predicted class."""
         return Patterns(groups=list(library.open(run).patterns(query.split).groups))
 
+    async def opened(name: str) -> LoadedRun:
+        """Open a run; reading its files is left to a thread."""
+        loaded = library.loaded(name)
+        return await to_thread.run_sync(library.open, name) if loaded is None else loaded
+
     return router
 
 
-def _results(answers: list[Answer], describe: Callable[[Explanation], T]) -> list[T | ItemProblem]:
-    return [
-        ItemProblem(error=str(one)) if isinstance(one, GSATError) else describe(one)
-        for one in answers
-    ]
+async def _results(
+    answers: list[Answer], describe: Callable[[Explanation], PredictionValues]
+) -> Response:
+    """Write answers as JSON, one at a time; many edges in a thread."""
+
+    def text(answer: Answer) -> bytes:
+        if isinstance(answer, GSATError):
+            return ItemProblem(error=without_folders(str(answer))).model_dump_json().encode()
+        return describe(answer).model_dump_json().encode()
+
+    def write() -> bytes:
+        return b'{"results":[' + b",".join(map(text, answers)) + b"]}"
+
+    edges = sum(one.num_edges for one in answers if isinstance(one, Explanation))
+    many = edges + 20 * len(answers) > _FEW_EDGES
+    body = await to_thread.run_sync(write, limiter=_PARSERS) if many else write()
+    return Response(body, media_type="application/json")
 
 
 def _rows(loaded: LoadedRun, part: PartQuery, query: Filter) -> GraphRows:

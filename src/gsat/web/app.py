@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -35,6 +36,8 @@ def make_app(library: RunLibrary, policy: Policy | None = None, *, pages: bool =
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         batcher.start()
+        # A thread of its own: the executor's threads are waited for at the end.
+        threading.Thread(target=library.load_one, daemon=True).start()
         yield
         await batcher.stop()
 
@@ -47,14 +50,15 @@ def make_app(library: RunLibrary, policy: Policy | None = None, *, pages: bool =
         docs_url=None,  # they load scripts from other sites
         redoc_url=None,
     )
+    app.state.limits = limits
     app.include_router(make_api(library, batcher, metrics))
     if pages:
         app.include_router(make_pages(library), include_in_schema=False)
-    _add_errors(app)
+    _add_errors(app, library)
     return Guard(app, policy or Policy(), limits, metrics)
 
 
-def _add_errors(app: FastAPI) -> None:
+def _add_errors(app: FastAPI, library: RunLibrary) -> None:
     @app.exception_handler(GSATError)
     async def user_error(request: Request, error: GSATError) -> Response:
         status = 409 if isinstance(error, RunError) else 422
@@ -62,7 +66,7 @@ def _add_errors(app: FastAPI) -> None:
             status = error.status
         elif isinstance(error, DataNotFoundError):
             status = 404
-        return _response(request, status, str(error))
+        return _response(request, status, library.explain_error(error))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:

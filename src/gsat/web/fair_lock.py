@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Final
 
+from gsat.web.cancellation import check_cancelled
+
 
 class FairLock:
     """A lock that a thread cannot take again while another one waits for it.
@@ -31,6 +33,11 @@ class FairLock:
 
     def __enter__(self) -> None:
         self.acquire()
+        try:
+            check_cancelled()  # the client may have gone while its request waited
+        except BaseException:
+            self.release()
+            raise
 
     def __exit__(self, *_: object) -> None:
         self.release()

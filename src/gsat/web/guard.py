@@ -9,6 +9,7 @@ import json
 import logging
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlencode
@@ -19,13 +20,15 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gsat.core.errors import GSATError, shown
+from gsat.core.limits import json_bytes
+from gsat.web.cancellation import cancellable
 from gsat.web.metrics import Metrics
 from gsat.web.requests import Limits, RequestError
 
 MAX_ADDRESS: Final = 8192
 INTERNAL: Final = "internal error; the log of the service has details"
 COOKIE: Final = "gsat_token"
-OPEN: Final = ("/healthz",)  # needs no token: load balancers request it
+OPEN: Final = ("/healthz", "/readyz")  # need no token: load balancers request them
 _HEADERS: Final = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
@@ -38,13 +41,9 @@ _HEADERS: Final = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
-_ERROR_HEADERS: Final = {
-    401: {"www-authenticate": "Bearer"},
-    408: {"connection": "close"},  # the rest of the body is not read
-    413: {"connection": "close"},
-    503: {"retry-after": "1"},
-}
+_ERROR_HEADERS: Final = {401: {"www-authenticate": "Bearer"}, 503: {"retry-after": "1"}}
 _HOST: Final = re.compile(r"(?P<name>\[[^]]*\]|[^:]*)(:\d*)?")
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _LOG: Final = logging.getLogger("gsat.web")
 
@@ -103,11 +102,18 @@ def problem(status: int, message: str) -> Response:
     return Response(body, status, _ERROR_HEADERS.get(status), "application/json")
 
 
+class _ClientGoneError(Exception):
+    """The client has closed the connection: there is nobody to answer."""
+
+
 class Guard:
     """Middleware that refuses unsafe requests and adds security headers to responses."""
 
     def __init__(self, app: ASGIApp, policy: Policy, limits: Limits, metrics: Metrics) -> None:
         self.app, self.policy, self.limits, self.metrics = app, policy, limits, metrics
+        self._held = 0  # bytes of large bodies in memory
+        self._parsed = 0  # bytes that small bodies take when they are parsed, about
+        self._large = asyncio.Lock()  # held by the request whose large body is handled
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -117,58 +123,141 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1003})
             return
-        begun, status = time.perf_counter(), 0
+        begun, status, complete = time.perf_counter(), 0, False
 
         async def respond(message: Message) -> None:
-            nonlocal status
+            nonlocal status, complete
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
+                if status == 503:
+                    headers["connection"] = "close"
             await send(message)
+            complete = message["type"] == "http.response.body" and not message.get("more_body")
 
         try:
-            refused = await self._handle(scope, receive, respond)
+            refused = await self._handle(scope, receive, respond, lambda: complete)
         except RequestError as error:
             refused = problem(error.status, str(error))
         except TimeoutError:
             seconds = f"{self.limits.seconds:g}"
             refused = problem(503, f"no answer within {seconds} seconds; request less at a time")
+        except _ClientGoneError:
+            refused, status = None, status or 499
         except asyncio.CancelledError:  # the server stops and has waited long enough
             refused = problem(503, "the service was stopped before there was an answer")
         except Exception:
             _LOG.exception(INTERNAL)
             refused = problem(500, INTERNAL)
         if refused is not None and not status:  # no response has begun
+            refused.headers["connection"] = "close"  # the rest of the request is not read
             await refused(scope, receive, respond)
         route = getattr(scope.get("route"), "path", "other")
         method = scope["method"] if scope["method"] in _METHODS else "other"
         self.metrics.requests.labels(route, method, str(status)).inc()
         self.metrics.seconds.labels(route).observe(time.perf_counter() - begun)
 
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
+    async def _handle(
+        self, scope: Scope, receive: Receive, send: Send, complete: Callable[[], bool]
+    ) -> Response | None:
         request = Request(scope)
         self._check_origin(request)
         if (redirect := self._check_token(request)) is not None:
             return redirect
-        body = await self._body(request.headers, receive)
+        held = 0
+
+        def hold(size: int) -> None:
+            nonlocal held
+            if size > self.limits.small_bytes:
+                if self._held + size - held > self.limits.held_bytes:
+                    raise RequestError(503, "too many large requests; try again in a moment")
+                self._held += size - held
+                held = size
+
+        try:
+            body = await self._body(request.headers, receive, hold)
+            if not held:
+                await self._answer_small(scope, body, receive, send, complete)
+                return None
+            await self._wait_for_turn()
+            try:
+                await self._answer(scope, body, receive, send, complete)
+            finally:
+                self._large.release()
+        finally:
+            self._held -= held
+        return None
+
+    async def _answer_small(
+        self,
+        scope: Scope,
+        body: bytes,
+        receive: Receive,
+        send: Send,
+        complete: Callable[[], bool],
+    ) -> None:
+        """Let the application answer unless small bodies already take too much memory."""
+        size = json_bytes(body)
+        if self._parsed + size > self.limits.parsed_bytes:
+            raise RequestError(503, "too many requests; try again in a moment")
+        self._parsed += size
+        try:
+            await self._answer(scope, body, receive, send, complete)
+        finally:
+            self._parsed -= size
+
+    async def _wait_for_turn(self) -> None:
+        """Wait until no other large body is handled."""
+        try:
+            async with asyncio.timeout(self.limits.wait_seconds):
+                await self._large.acquire()
+        except TimeoutError:
+            raise RequestError(503, "another large request is computed; try again later") from None
+
+    async def _answer(
+        self,
+        scope: Scope,
+        body: bytes,
+        receive: Receive,
+        send: Send,
+        complete: Callable[[], bool],
+    ) -> None:
+        """Let the application answer, until the time is up or the client has gone."""
         received = False
+
+        async def disconnected() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
 
         async def replay() -> Message:
             nonlocal received
             if received:
-                return await receive()
+                await asyncio.shield(gone)
+                return {"type": "http.disconnect"}
             received = True
             return {"type": "http.request", "body": body, "more_body": False}
 
-        async with asyncio.timeout(self.limits.seconds):
-            await self.app(scope, replay, send)
-        return None
+        with cancellable():
+            answering = asyncio.ensure_future(self.app(scope, replay, send))
+            gone = asyncio.create_task(disconnected())
+            try:
+                async with asyncio.timeout(self.limits.seconds):
+                    await asyncio.wait((answering, gone), return_when=asyncio.FIRST_COMPLETED)
+                    if not answering.done() and not complete():
+                        raise _ClientGoneError
+                    await answering  # perhaps work in the background, after the response
+            finally:
+                for task in (answering, gone):
+                    task.cancel()
+                await asyncio.gather(answering, gone, return_exceptions=True)
 
     def _check_origin(self, request: Request) -> None:
         """Refuse requests for other hosts, and requests made by pages of other sites."""
         scope, headers = request.scope, request.headers
+        if _CONTROL.search(scope["path"]):
+            raise RequestError(400, f"the address contains {shown(scope['path'], 60)}")
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MAX_ADDRESS:
             raise RequestError(414, f"the address has more than {MAX_ADDRESS} characters")
         hosts = headers.getlist("host")
@@ -208,8 +297,8 @@ class Guard:
             401, "a token is needed: send it as the header 'Authorization: Bearer TOKEN'"
         )
 
-    async def _body(self, headers: Headers, receive: Receive) -> bytes:
-        """Read the whole body within the limits of size and time."""
+    async def _body(self, headers: Headers, receive: Receive, hold: Callable[[int], None]) -> bytes:
+        """Read the whole body within the limits of size and time; ``hold`` counts its bytes."""
         limit = self.limits.body_bytes
         for length in headers.getlist("content-length"):
             if not length.isdigit() or int(length[:20]) > limit:
@@ -224,11 +313,12 @@ class Guard:
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise RequestError(400, "the body is incomplete")
+                        raise _ClientGoneError
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
                     if size > limit:
                         raise RequestError(413, f"the body has more than {limit} bytes")
+                    hold(size)
                     more = message.get("more_body", False)
         except TimeoutError:
             seconds = f"{self.limits.body_seconds:g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 import time
@@ -25,16 +26,28 @@ from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
 from gsat.models import InterpretableModel
+from gsat.molecules import featuriser
 from gsat.molecules.fingerprints import NearestMolecules
+from gsat.molecules.smiles import SMILES, short
 from gsat.ops import pool
 from gsat.tasks import Task
 from gsat.training.list_runs import RunSummary, list_runs
-from gsat.training.molecules import read_smiles, readable_names
+from gsat.training.molecules import input_description, readable_names, with_names
 from gsat.training.run import Run, open_run
 from gsat.training.run_audit import AUDIT, outcome_of
 from gsat.training.run_schemas import AuditFile
+from gsat.web.cancellation import check_cancelled
 from gsat.web.fair_lock import COMPUTING
-from gsat.web.requests import SPLITS, GraphInput, Limits, NotFoundError, RequestError
+from gsat.web.rdkit_process import ReadMolecules, read_molecules
+from gsat.web.requests import (
+    SPLITS,
+    BadInputError,
+    GraphInput,
+    Limits,
+    NotFoundError,
+    RequestError,
+    without_folders,
+)
 from gsat.web.scored import ScoredSplit
 
 SIMILAR: Final = 6
@@ -108,6 +121,43 @@ class RunLibrary:
             raise NotFoundError(f"there is no run '{shown(name, 60)}': there are {listed}")
         return entries[name]
 
+    def explain_error(self, error: GSATError) -> str:
+        """The message of an error, without paths of this machine."""
+        return without_folders(
+            str(error),
+            [
+                folder
+                for path in self.paths
+                for folder in (path, path.parent)
+                if len(folder.parts) > 1
+            ],
+        )
+
+    @property
+    def count(self) -> int:
+        """Number of runs, as last listed."""
+        return len(self._listed[1]) if self._listed is not None else 0
+
+    @property
+    def has_loaded(self) -> bool:
+        """Whether the model of a run is in memory."""
+        return any(loaded.is_loaded for _, loaded in list(self._opened.values()))
+
+    def load_one(self) -> None:
+        """Load the model of the first run that has a valid one."""
+        for entry in self.entries():
+            with contextlib.suppress(GSATError, OSError):
+                self.open(entry.name).model  # noqa: B018
+                return
+
+    def loaded(self, name: str) -> LoadedRun | None:
+        """Return a run whose model is in memory and whose files have not changed, or None."""
+        entry = self._listed[1].get(name) if self._listed is not None else None
+        opened = self._opened.get(name)
+        if entry is None or opened is None or not opened[1].is_loaded:
+            return None
+        return opened[1] if opened[0] == _stamp(entry.path) else None
+
     def open(self, name: str) -> LoadedRun:
         """Open a run, or return it from memory."""
         # Search only for unknown names: requests may come by the hundreds a second.
@@ -159,6 +209,11 @@ class LoadedRun:
         self.last_thumbnail_request = 0.0  # on the monotonic clock
         self._cache: OrderedDict[tuple[Any, ...], tuple[int, Any]] = OrderedDict()
         self._lock, self._scoring = threading.RLock(), threading.Lock()
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model is in memory."""
+        return "model" in vars(self)
 
     @cached_property
     def model(self) -> InterpretableModel:
@@ -266,6 +321,7 @@ class LoadedRun:
         for first in range(0, len(store), GRAPHS_PER_HOLD):
             if first and self.stopping.is_set():
                 raise RequestError(503, "the service is stopping")
+            check_cancelled()
             part = store.select(range(first, min(first + GRAPHS_PER_HOLD, len(store))))
             with COMPUTING:
                 part_logits, part_scores = self.model.score_edges(part)
@@ -298,10 +354,34 @@ class LoadedRun:
 
         return self.cached(("explanation", split, row), make, 40_000)
 
+    def read_molecules(self, texts: Sequence[str]) -> ReadMolecules:
+        """Read SMILES with the features that the model was trained on, within a time limit."""
+        model = self.model
+        try:
+            described = input_description(model)
+        except RunError as error:
+            raise BadInputError(str(error)) from None
+        return read_molecules(
+            texts,
+            largest_fragment=described["table"]["largest_fragment"],
+            seconds=self.limits.smiles_seconds,
+            wait=self.limits.wait_seconds,
+        )
+
+    def molecule_graphs(self, parts: Sequence[ReadMolecules]) -> GraphStore:
+        """Make graphs of molecules that were read."""
+        smiles = [text for part in parts for text in part.smiles]
+        store = featuriser.to_store([part.arrays for part in parts], {SMILES: smiles})
+        return with_names(store, input_description(self.model))
+
     def read(self, items: Sequence[GraphInput | str]) -> GraphStore:
         """Make graphs of the items of a request."""
         if any(isinstance(item, str) for item in items):
-            return read_smiles(self.model, [str(item) for item in items])
+            texts = [str(item) for item in items]
+            read = self.read_molecules(texts)
+            for row, reason in read.problems.items():
+                raise DataError(f"{short(texts[row])} can't be used: {reason}")
+            return self.molecule_graphs([read])
         store = from_objects([item.values() for item in items if isinstance(item, GraphInput)])
         if not store.num_nodes and self.task.level == "node":
             raise DataError("the graph has no nodes; the model predicts nodes")
@@ -382,6 +462,7 @@ class LoadedRun:
         device = next(self.model.parameters()).device
         with COMPUTING, self.model.evaluating():
             for batch in store.batches(256, 1 << 20):
+                check_cancelled()
                 batch = batch.to(device)
                 means = pool(self.model.embed(batch), batch.node_ptr, "mean")
                 parts.append(means.numpy(force=True))

@@ -23,7 +23,7 @@ from gsat.draw.pages import pattern_values
 from gsat.metric_names import shown_metrics
 from gsat.study.cost import format_duration
 from gsat.web import views
-from gsat.web.api import Name, Number, Split
+from gsat.web.api import Name, Number, ServiceRoute, Split
 from gsat.web.compare import compare, comparison_values
 from gsat.web.library import LoadedRun, RunLibrary
 from gsat.web.pictures import without_styles
@@ -70,7 +70,7 @@ Body = Annotated[bytes, Depends(_body)]
 
 def make_pages(library: RunLibrary) -> APIRouter:
     """Make the routes of the pages."""
-    router = APIRouter()
+    router = APIRouter(route_class=ServiceRoute)
     limits = library.limits
 
     def page(template: str, here: str, loaded: LoadedRun | None = None, **values: Any) -> Response:
@@ -175,7 +175,7 @@ def make_pages(library: RunLibrary) -> APIRouter:
             try:
                 rows = scored.rows(query).tolist()
             except BadInputError as error:
-                problem = str(error)
+                problem = library.explain_error(error)
         pages = max(1, -(-len(rows) // PAGE))
         number = min(query.page, pages)
         loaded.last_thumbnail_request = time.monotonic()
@@ -278,7 +278,7 @@ def make_pages(library: RunLibrary) -> APIRouter:
             try:
                 cards = explain_smiles(loaded, smiles)
             except GSATError as error:
-                problem = str(error)
+                problem = library.explain_error(error)
         return page(
             "try.html",
             "try",
@@ -297,7 +297,7 @@ def make_pages(library: RunLibrary) -> APIRouter:
         try:
             cards = explain_json(loaded, body)
         except GSATError as error:
-            return answers(loaded, problem=str(error))
+            return answers(loaded, problem=library.explain_error(error))
         return answers(loaded, cards)
 
     @router.post("/runs/{run}/try/table")
@@ -308,7 +308,7 @@ def make_pages(library: RunLibrary) -> APIRouter:
         try:
             table = explain_table(loaded, name, body)
         except GSATError as error:
-            return answers(loaded, problem=str(error))
+            return answers(loaded, problem=library.explain_error(error))
         return answers(loaded, table.cards, table)
 
     def answers(

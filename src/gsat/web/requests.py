@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from gsat.core.errors import GSATError, shown
+from gsat.core.parsing import ParseError, parse_json
 
 SPLITS: Final = ("test", "valid", "train", "all")
 PAGE: Final = 24  # graphs on a page
@@ -25,11 +35,25 @@ class Limits:
     nodes: int = 10_000  # of one graph
     edges: int = 100_000  # of one graph
     characters: int = 2000  # of one SMILES
+    items: int = 250_000  # lists and objects in the JSON of one request
+    total_nodes: int = 100_000  # of all graphs of one request; characters of all SMILES
+    total_edges: int = 200_000  # of all graphs of one request
+    head_bytes: int = 64 << 10  # of a request: address, headers and trailers
+    connections: int = 1000  # open at the same time
+    pipelined: int = 16  # requests sent on one connection before the first is answered
+    small_bytes: int = 64 << 10  # larger bodies are handled one after another
+    held_bytes: int = 32 << 20  # of all larger bodies in memory
+    parsed_bytes: int = 32 << 20  # of all smaller bodies, when they are parsed
+    working: int = 8  # threads that compute pages and rows of splits
+    wait_seconds: float = 3.0  # for one's turn; then 503
     seconds: float = 60.0  # until the response
     body_seconds: float = 15.0  # for receiving the body
     header_seconds: float = 10.0  # for receiving the headers
     waiting: int = 512  # requests in the queue for the model
-    batch_graphs: int = 256  # graphs of several requests computed together
+    batch_graphs: int = 256  # graphs computed together
+    batch_edges: int = 20_000  # and their edges: other requests compute in between
+    smiles_seconds: float = 2.0  # for reading a part of the molecules of a request
+    search_seconds: float = 5.0  # for a search for substructures
     runs: int = 8  # runs in memory
     cache_bytes: int = 256 << 20  # scores and pictures in memory, per run
 
@@ -43,6 +67,23 @@ class RequestError(GSATError):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+_PATH: Final = re.compile(r"(?<![\w.:/])/([^/\s'\",;:]+)/(?:[^/\s'\",;:]+/)*([^/\s'\",;:]*)")
+
+
+def without_folders(message: str, folders: Iterable[Path] = ()) -> str:
+    """Shorten absolute paths in a message to the names of their files.
+
+    ``folders`` may have names with spaces; other paths begin with a folder that exists.
+    """
+    for folder in folders:
+        message = message.replace(f"{folder}/", "").replace(str(folder), folder.name)
+
+    def shorten(match: re.Match[str]) -> str:
+        return match[2] if Path("/", match[1]).is_dir() else match[0]  # a SMILES may have slashes
+
+    return _PATH.sub(shorten, message)
 
 
 class NotFoundError(RequestError):
@@ -127,8 +168,8 @@ class GraphInput(Body):
         """The values that were sent."""
         return {key: value for key, value in self if value is not None}
 
-    def check(self, number: int, limits: Limits) -> None:
-        """Raise if the graph is too large."""
+    def check(self, number: int, limits: Limits) -> tuple[int, int]:
+        """Count the nodes and edges; raise if the graph is too large."""
         ends: Sequence[Sequence[int]] = self.edges or self.edge_index or ()
         edges = len(ends) if self.edges else max(map(len, ends), default=0)
         highest = max((max(part) for part in ends if part), default=-1)
@@ -142,6 +183,14 @@ class GraphInput(Body):
                 raise RequestError(
                     413, f"graph {number} has {shown(count, 40)} {what}; at most {most} are allowed"
                 )
+        return max(nodes, highest + 1), edges
+
+    @property
+    def num_edges(self) -> int:
+        """Number of edges."""
+        if self.edges is not None:
+            return len(self.edges)
+        return max(map(len, self.edge_index or ()), default=0)
 
 
 class Question(Body):
@@ -191,15 +240,46 @@ class Question(Body):
             raise RequestError(
                 413, f"{len(self.items)} items were sent; at most {limits.graphs} are allowed"
             )
+        nodes = edges = 0
         for number, item in enumerate(self.items):
             if isinstance(item, GraphInput):
-                item.check(number, limits)
-            elif len(item) > limits.characters:
+                more_nodes, more_edges = item.check(number, limits)
+                nodes, edges = nodes + more_nodes, edges + more_edges
+            else:
+                nodes += len(item)
+            if nodes > limits.total_nodes or edges > limits.total_edges:
+                raise RequestError(
+                    413,
+                    f"all items together have more than {limits.total_nodes} nodes (characters of "
+                    f"SMILES) or {limits.total_edges} edges; send them in several requests",
+                )
+            if isinstance(item, GraphInput):
+                continue
+            if len(item) > limits.characters:
                 raise RequestError(
                     413,
                     f"molecule {number} has {len(item)} characters; at most {limits.characters} "
                     "are allowed",
                 )
+
+
+def read_question(body: bytes, limits: Limits) -> Question:
+    """Parse and check a body; its lists and objects are counted before any is made."""
+    items = body.count(b"[") + body.count(b"{")
+    if items > limits.items:
+        raise RequestError(
+            413, f"the body has {items} lists and objects; at most {limits.items} are allowed"
+        )
+    try:
+        values = parse_json(body)
+    except ParseError as error:
+        raise RequestError(400, f"the body can't be parsed: {error}") from None
+    try:
+        question = Question.model_validate(values)
+    except ValidationError as error:
+        raise BadInputError(in_one_line(error.errors(include_url=False)[0])) from None
+    question.check(limits)
+    return question
 
 
 # -- queries --------------------------------------------------------------------------------------

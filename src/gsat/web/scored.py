@@ -15,7 +15,9 @@ from gsat.molecules import SMILES
 from gsat.molecules.smiles import import_rdkit
 from gsat.ranks import Floats, Ints, areas_within, correlations_within, ranks_within
 from gsat.tasks import Task
-from gsat.web.requests import BadInputError, Filter, Sort
+from gsat.web.cancellation import check_cancelled
+from gsat.web.rdkit_process import find_substructures, library_key
+from gsat.web.requests import Filter, Limits, Sort
 
 TOP_SHARE: Final = 0.2  # of a graph's edges, for the overlap of two explanations
 
@@ -137,43 +139,24 @@ class ScoredSplit:
 
     def _substructure(self, text: str) -> NDArray[np.bool_]:
         """Graphs whose molecules contain a SMILES (or SMARTS), ``[G]``."""
-        chem = import_rdkit("a search for substructures")
-        from rdkit import rdBase
-
-        pattern = None
-        if not any(character.isspace() for character in text):
-            with rdBase.BlockLogs():
-                pattern = chem.MolFromSmiles(text)
-                # Part of a molecule, such as [N+](=O)[O-], lacks bonds: read it as SMARTS.
-                if pattern is None or any(a.GetNumRadicalElectrons() for a in pattern.GetAtoms()):
-                    pattern = chem.MolFromSmarts(text)
-        if pattern is None or not pattern.GetNumAtoms():
-            raise BadInputError(
-                f"'{text[:60]}' is neither a number, a part of an identifier nor a SMILES"
-            )
-        library, graphs = self._library
-        hits = library.GetMatches(pattern, maxResults=len(graphs) or 1, numThreads=1)
+        import_rdkit("a search for substructures")
         matches = np.zeros(len(self.store), dtype=bool)
-        matches[[graphs[hit] for hit in hits]] = True
+        matches[
+            find_substructures(
+                self._library,
+                self.smiles,
+                text,
+                seconds=Limits.search_seconds,
+                wait=Limits.wait_seconds,
+                check=check_cancelled,
+            )
+        ] = True
         return matches
 
     @cached_property
-    def _library(self) -> tuple[Any, list[int]]:
-        """An RDKit library of the molecules to search, and the graph of each."""
-        from rdkit import Chem, rdBase
-        from rdkit.Chem import rdSubstructLibrary as substructures
-
-        library = substructures.SubstructLibrary(
-            substructures.CachedTrustedSmilesMolHolder(), substructures.PatternHolder()
-        )
-        graphs = []
-        with rdBase.BlockLogs():
-            for graph, text in enumerate(self.smiles):
-                molecule = Chem.MolFromSmiles(text) if text else None
-                if molecule is not None:
-                    library.AddMol(molecule)
-                    graphs.append(graph)
-        return library, graphs
+    def _library(self) -> str:
+        """The name of the molecules to search."""
+        return library_key(self.smiles)
 
     def _sort_key(self, sort: Sort) -> Floats:
         keys: dict[str, NDArray[Any]] = {
