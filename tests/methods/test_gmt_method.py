@@ -20,8 +20,10 @@ from gsat.attention import edge_weights
 from gsat.bottleneck import information
 from gsat.core.errors import GSATError
 from gsat.graphs import GraphBatch
+from gsat.gsat import GSAT
 from gsat.methods import Context, TrainingSettings
 from gsat.methods.gmt import GMT, GMTMethod, GMTSettings, hard_sample
+from gsat.methods.gmt_classifier import GMTClassifierMethod, GMTClassifierSettings, Reclassified
 from gsat.ops import Draws
 from gsat.training.recipe import make_recipe
 from reference import ReferenceGSAT
@@ -261,6 +263,39 @@ def test_the_second_stage_trains_only_the_classifier(
             count = math.ceil(share * len(own))
             assert int((left > 0).sum()) == count
             torch.testing.assert_close(left.sort().values[-count:], own.sort().values[-count:])
+
+
+def test_a_step_of_the_second_stage_is_that_of_the_definition(
+    data: gsat.Dataset, batch: GraphBatch
+) -> None:
+    """The classifier on the top edges of each graph at their p, the others at 0."""
+    settings = GMTClassifierSettings(edges="top", share=0.3)
+    backbone = gsat.GIN.for_data(data, hidden=8, seed=7, dropout=0.0)
+    model = Reclassified(backbone, make(data), settings.edges, settings.share).double()
+    method = GMTClassifierMethod(model, settings, TrainingSettings(lr=0.01))
+    model.backbone.train()
+    method.begin("train")
+    exact = replace(batch, x=batch.x.double())
+    explainer = ReferenceGSAT(copy.deepcopy(model.explainer)).eval()
+    classifier = GSAT(copy.deepcopy(model.backbone), seed=0)
+    reference = ReferenceGSAT(classifier.double().train())
+    optimiser = Adam(reference.gin.parameters(), 0.01)
+    actual = method.step(exact, Context("train", 0, Draws(4)))["loss"]
+    weight = explainer(exact)[1].detach()
+    for graph in range(batch.num_graphs):
+        own = (batch.edge_graph == graph).nonzero()[:, 0]
+        order = own[weight[own].argsort(descending=True, stable=True)]
+        weight[order[math.ceil(0.3 * len(own)) :]] = 0
+    pooled = torch.zeros(batch.num_graphs, 8).double()
+    pooled = pooled.index_add(0, batch.node_graph, reference.embed(exact, weight))
+    assert batch.y is not None
+    loss = binary_cross_entropy_with_logits(reference.gin.head(pooled), batch.y.double())
+    torch.testing.assert_close(actual, loss, rtol=1e-10, atol=1e-12)
+    loss.backward()
+    optimiser.step()
+    for name, weights in method.model.backbone.named_parameters():
+        expected = reference.gin.get_parameter(name)
+        torch.testing.assert_close(weights, expected, rtol=1e-7, atol=1e-6)
 
 
 def test_a_start_that_does_not_fit_is_refused(start: Path) -> None:

@@ -19,10 +19,12 @@ def pairs(rows: int, h: int) -> tuple[Tensor, Tensor]:
     return e, e + 0.3 * torch.randn(rows, h, generator=draw)
 
 
-def estimator(h: int, dtype: torch.dtype = torch.float32) -> StatisticsNetwork:
+def estimator(
+    h: int, dtype: torch.dtype = torch.float32, width: int | None = None
+) -> StatisticsNetwork:
     with torch.random.fork_rng():
         torch.manual_seed(4)
-        return StatisticsNetwork(h).to(dtype)
+        return StatisticsNetwork(h, width).to(dtype)
 
 
 def shuffles(steps: int, rows: int) -> Tensor:
@@ -51,19 +53,22 @@ def test_the_estimate_stays_finite(size: float) -> None:
     ("ops", "dtype", "allowed"),
     [("numba", torch.float32, 1e-5), ("torch", torch.float32, 1e-5), ("torch", torch.float64, 0)],
 )
-@pytest.mark.parametrize(("rows", "h"), [(64, 16), (3, 5), (1, 4)])
+@pytest.mark.parametrize(
+    ("rows", "h", "width"), [(64, 16, None), (3, 5, None), (1, 4, None), (9, 6, 3)]
+)
 def test_training_is_autograd_and_adam(
     ops: str,
     dtype: torch.dtype,
     allowed: float,
     rows: int,
     h: int,
+    width: int | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Two calls after each other; against the formulas in float64 with an Adam of torch's own."""
     monkeypatch.setenv("GSAT_OPS", ops)
     e, p = pairs(rows, h)
-    ours, orders = estimator(h, dtype), shuffles(60, rows)
+    ours, orders = estimator(h, dtype, width), shuffles(60, rows)
     adam = ours.adam(lr=1e-3, weight_decay=0.01)
     first, bias, last = (w.detach().clone().double() for w in ours.parameters())
     weights = [w.requires_grad_() for w in (first, bias, last)]

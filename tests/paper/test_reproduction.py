@@ -157,10 +157,3 @@ def test_reasons_name_existing_methods_data_sets_and_metrics() -> None:
         *(cell.table.metric for cell in cells),
     }
     assert {name for key in REASONS for name in key} <= known
-
-
-def test_runs_of_graphmasks_improved_form_are_found() -> None:
-    records = Records.read(ROOT / "results" / "runs.jsonl")
-    rows = [cell for cell in find_study("baselines").cells if cell.row.method == "graphmask"]
-    found = [cell.dataset for cell in rows if cell.row.variant and records.of(cell.experiment).done]
-    assert found == [cell.dataset for cell in rows if not cell.row.variant]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from gsat.core.errors import GSATError
 from gsat.core.registry import DATASETS, METHODS
 from gsat.study.study import PREDICTION, Experiment, Study, find_study, read_study, shipped_studies
 from gsat.training.members import member_recipes
+
+RUNS = Path(__file__).parents[2] / "results" / "runs.jsonl"
 
 
 def find_published(*key: str) -> tuple[float, float | None] | None:
@@ -74,6 +77,50 @@ def test_numbers_of_seeds_are_the_papers() -> None:
     assert {count for method, count in seeds.items() if method != "ib-subgraph"} == {10}
     quoted = {c.row.method for c in find_study("table4").cells if c.published_seeds is None}
     assert quoted == {"erm", "vrex", "irm", "dir"}
+
+
+def test_gmt_has_the_settings_of_its_authors() -> None:
+    """T, weight of the information, epochs per step of r, and warm start, as in their script."""
+    published = {
+        ("lin", "gin", "ba2motifs"): (None, 0.5, 10, False),
+        ("lin", "gin", "mutag"): (None, 0.1, 10, False),
+        ("lin", "gin", "mnist75sp"): (None, 1.0, 30, False),
+        ("lin", "gin", "spmotif-0.5"): (None, 0.5, 10, False),
+        ("lin", "gin", "spmotif-0.7"): (None, 0.5, 10, False),
+        ("lin", "gin", "spmotif-0.9"): (None, 0.5, 10, False),
+        ("sam", "gin", "ba2motifs"): (10, 0.1, 10, True),
+        ("sam", "gin", "mutag"): (100, 0.1, 10, False),
+        ("sam", "gin", "mnist75sp"): (100, 0.1, 30, True),
+        ("sam", "gin", "spmotif-0.5"): (80, 0.5, 10, False),
+        ("sam", "gin", "spmotif-0.7"): (200, 0.1, 20, False),
+        ("sam", "gin", "spmotif-0.9"): (200, 0.1, 20, False),
+        ("sam", "gin", "ogbg-molhiv"): (100, 0.1, 20, False),
+        ("sam", "gin", "graph-sst2"): (100, 1.0, 10, False),
+        ("sam", "pna", "ba2motifs"): (20, 0.1, 5, False),
+        ("sam", "pna", "mutag"): (1, 0.5, 5, False),
+        ("sam", "pna", "mnist75sp"): (1, 0.1, 30, False),
+        ("sam", "pna", "spmotif-0.5"): (80, 1.0, 60, False),
+        ("sam", "pna", "spmotif-0.7"): (100, 0.1, 60, False),
+        ("sam", "pna", "spmotif-0.9"): (80, 1.0, 60, False),
+        ("sam", "pna", "ogbg-molhiv"): (100, 0.5, 10, False),
+        ("sam", "pna", "graph-sst2"): (100, 0.5, 20, False),
+    }
+    found = {}
+    for cell in find_study("gmt").cells:
+        one = cell.experiment.recipe(0).settings
+        samples = one.samples if one.variant == "sam" else None
+        key = cell.row.variant, cell.row.backbone, cell.dataset
+        found[key] = samples, one.info_coef, one.r_interval, one.warm_start
+    del found["lin-like-sam", "gin", "ba2motifs"]
+    assert found == published
+
+
+def test_recorded_runs_of_improved_baselines_are_in_their_study() -> None:
+    lines = RUNS.read_text(encoding="utf-8").splitlines()
+    recorded = {line["recipe_hash"] for line in map(json.loads, lines)}
+    cells = [c for c in find_study("baselines").cells if c.row.variant]
+    assert len({c.row.method for c in cells}) == 4
+    assert {c.experiment.hash for c in cells} <= recorded
 
 
 def test_every_experiment_has_a_recipe_of_its_own() -> None:
