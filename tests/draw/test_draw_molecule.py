@@ -38,6 +38,11 @@ def colours_in(svg: str) -> set[str]:
     return {colour.lower() for colour in fills}
 
 
+def test_very_large_molecules_have_no_formula() -> None:
+    assert formula(explanation_of("C" * 500, {})) is not None
+    assert formula(explanation_of("C1" + "C" * 499 + "C1", {})) is None
+
+
 def test_bonds_have_the_scores_of_their_edges() -> None:
     found = drawn_of(explanation_of(NITRO, HIGH))
     for bond in found.molecule.GetBonds():

@@ -54,6 +54,32 @@ def test_where_the_model_attends_to_nodes_atoms_have_the_scores() -> None:
     assert not any(fragment.used for fragment in others)
 
 
+@pytest.mark.parametrize("smiles", ["CC(=O)NCc1ccc(OC)cc1" * 8, "C1CC1.CO.[Na+].C#N", "C"])
+def test_scores_of_fragments_are_those_of_a_mask_of_all_bonds(smiles: str) -> None:
+    molecule = Chem.MolFromSmiles(smiles)
+    draws = np.random.default_rng(0)
+    bonds = {tuple(sorted(bond)): float(draws.random()) for bond in _bonds(smiles)}
+    explanation = explanation_of(smiles, bonds)
+    ends, scores = explanation.edge_index.numpy(), explanation.edge_mask.numpy().astype(float)
+    for fragment in score_fragments(explanation, molecule):
+        member = np.isin(ends, fragment.atoms)
+        chosen = member.all(axis=0) if member.all(axis=0).any() else member.any(axis=0)
+        assert fragment.score == (scores[chosen].mean() if chosen.any() else 0.0)
+
+
+def test_effects_are_measured_up_to_a_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    smiles = [NITRO, "CCO"]
+    model, graphs = AtomCounter({7: 1.0, 8: 2.0}), featurise(smiles)
+    scored = [score_fragments(explanation_of(s), Chem.MolFromSmiles(s)) for s in smiles]
+    before = measure_effects(model, graphs, scored, torch.zeros(2, 1))
+    assert all(fragment.effects is not None for fragment in (*before[0], *before[1]))
+    monkeypatch.setattr(module, "_MOST_NODES", 20)  # two copies of the first molecule
+    after = measure_effects(model, graphs, scored, torch.zeros(2, 1))
+    assert after[0][:2] == before[0][:2]
+    assert after[0][2:] == scored[0][2:]
+    assert after[1] == before[1]
+
+
 def test_an_atom_without_bonds_has_no_score() -> None:
     assert named(explained("[Na+].CCO", {(1, 2): 0.9}), "[Na+]").score == 0
 

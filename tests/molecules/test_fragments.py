@@ -6,10 +6,14 @@ import csv
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rdkit import Chem, rdBase
 from rdkit.Chem import Fragments
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
+from gsat.molecules import fragments as module
 from gsat.molecules.fragments import Fragment, fragments
 from gsat.molecules.functional_groups import GROUPS, RINGS
 
@@ -126,3 +130,17 @@ def test_counts_of_groups_equal_rdkits(name: str, molecules: list[Chem.Mol]) -> 
     for molecule in molecules:
         found = sum(fragment.name == name for fragment in fragments(molecule))
         assert found == COUNTED[name](molecule), Chem.MolToSmiles(molecule)
+
+
+@pytest.mark.parametrize("smiles", ["CC(=O)NCc1ccccc1OC1CC1" * 20, ".".join(["CCOC", "C#N"] * 30)])
+def test_connected_atoms_as_by_scipy(smiles: str) -> None:
+    molecule = Chem.MolFromSmiles(smiles)
+    carbons = {atom.GetIdx() for atom in molecule.GetAtoms() if atom.GetAtomicNum() == 6}
+    matrix = Chem.GetAdjacencyMatrix(molecule)[np.ix_(sorted(carbons), sorted(carbons))]
+    count, label = connected_components(csr_array(matrix), directed=False)
+    expected = {
+        frozenset(np.array(sorted(carbons))[label == part].tolist()) for part in range(count)
+    }
+    found = module._connected(molecule, carbons)
+    assert len(found) == count
+    assert set(found) == expected

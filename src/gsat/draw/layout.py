@@ -68,7 +68,9 @@ def _component(graph: nx.Graph, centre: int | None) -> Floats:
         return np.zeros((1, 2))
     skeleton = graph
     if count > STRESS_LIMIT:
-        positions = nx.spring_layout(graph, seed=0, iterations=50)
+        # An iteration compares all pairs of nodes: fewer of them take the same time.
+        iterations = max(1, round(50 * (STRESS_LIMIT / count) ** 2))
+        positions = nx.spring_layout(graph, seed=0, iterations=iterations)
         at = np.array([positions[node] for node in range(count)])
     else:
         stiff = np.ones((count, count))

@@ -107,13 +107,14 @@ def _groups(molecule: Any, rings: list[frozenset[int]]) -> list[tuple[frozenset[
     """Find the functional groups; an atom belongs to the first matching group."""
     out: list[tuple[frozenset[int], str]] = []
     claimed: set[int] = set()
+    ring_of = {i: ring for ring in rings for i in ring}
     for name, query in _queries():
         for match in molecule.GetSubstructMatches(query):
             atoms = frozenset(match)
             if claimed & atoms:
                 continue
-            inside = any(atoms <= ring for ring in rings)
-            if inside and atoms not in rings and (len(atoms) == 1 or name in _PART_OF_RING):
+            ring = ring_of.get(match[0], frozenset())
+            if atoms < ring and (len(atoms) == 1 or name in _PART_OF_RING):
                 continue
             claimed |= atoms
             out.append((atoms, name))
@@ -133,12 +134,23 @@ def _connected(molecule: Any, atoms: set[int]) -> list[frozenset[int]]:
 
 
 def _united(sets: Iterable[Iterable[int]]) -> list[frozenset[int]]:
-    """Unite the sets that share elements."""
-    out: list[frozenset[int]] = []
-    for each in map(frozenset, sets):
-        shared = [other for other in out if other & each]
-        out = [other for other in out if not other & each] + [each.union(*shared)]
-    return out
+    """Unite the sets that share elements, in linear time."""
+    parent: dict[int, int] = {}
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = i = parent[parent[i]]
+        return i
+
+    for each in sets:
+        first, *others = each
+        parent.setdefault(first, first)
+        for other in others:
+            parent[root(parent.setdefault(other, other))] = root(first)
+    united: dict[int, set[int]] = {}
+    for i in parent:
+        united.setdefault(root(i), set()).add(i)
+    return [frozenset(part) for part in united.values()]
 
 
 Ends = tuple[tuple[int, int], ...]  # of an atom: its bonds, and the atoms at their other ends
