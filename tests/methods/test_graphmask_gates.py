@@ -63,6 +63,15 @@ def test_open_gates_change_nothing(name: str, edge_features: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "edge_features"), CASES)
+def test_gated_layers_have_the_networks_dropout(name: str, edge_features: int) -> None:
+    model, draws = GraphMask(make(name, edge_features, dropout=0.4)), Draws(3)
+    batch = batch_of(edge_features)
+    actual = model.gated(batch, torch.ones(2, batch.num_edges), draws=draws)
+    torch.testing.assert_close(actual, model.backbone(batch, draws=draws), rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(actual, model.backbone(batch), atol=1e-3)
+
+
+@pytest.mark.parametrize(("name", "edge_features"), CASES)
 def test_with_a_baseline_of_zero_a_gate_is_attention(name: str, edge_features: int) -> None:
     model = GraphMask(make(name, edge_features))
     batch = batch_of(edge_features)
