@@ -92,9 +92,9 @@ def serve(
 ) -> None:
     """Serve predictions and explanations as a JSON API, described at /api/openapi.json.
 
-    Concurrent requests are batched. /healthz reports health, and /metrics has counters for
-    Prometheus. Pass the token as GSAT_TOKEN to keep it out of the process list. SIGTERM and Ctrl-C
-    stop the server after it has answered open requests.
+    Concurrent requests are batched. /healthz and /readyz report health, and /metrics has counters
+    for Prometheus. Pass the token as GSAT_TOKEN to keep it out of the process list. SIGTERM and
+    Ctrl-C stop the server after it has answered open requests.
     """
     set_threads(threads)
     limits = Limits(
