@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -215,6 +217,20 @@ def test_large_bodies_take_turns_and_their_memory_is_bounded(runs: Path) -> None
         assert answer.headers["retry-after"]
         assert answer.headers["connection"] == "close"
         assert client.post(path, json={"smiles": "CCO"}).status_code == 200, "memory is released"
+
+
+def test_a_refused_body_does_not_stay_in_memory(client: TestClient) -> None:
+    path, body = "/api/runs/mols/predictions", b"[" * 2_000_000
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for _ in range(6):
+            assert client.post(path, content=body).status_code == 413
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert kept < 3 * len(body)
 
 
 def test_health_and_readiness_differ(runs: Path, tmp_path: Path) -> None:

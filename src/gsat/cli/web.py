@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 import threading
@@ -147,6 +148,7 @@ def _serve(
     preparing = threading.Thread(target=prepare, daemon=True)
 
     def ready() -> None:
+        gc.freeze()  # modules need not be searched for garbage
         count = len(library.entries())
         echo(f"{page}  ({count} run{'' if count == 1 else 's'}; Ctrl-C stops)")
         if pages and not library.is_folder:

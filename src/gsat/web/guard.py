@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hmac
 import ipaddress
 import json
@@ -187,7 +188,10 @@ class Guard:
             finally:
                 self._large.release()
         finally:
-            self._held -= held
+            if held:
+                self._held -= held
+                body = b""
+                gc.collect()  # requests and tracebacks are cycles, which hold the body
         return None
 
     async def _answer_small(
