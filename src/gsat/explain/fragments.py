@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gsat.explanation import Explanation
 
 # Atoms that one molecule's effects may send through the model; drugs need about a thousand.
-_MOST_NODES: Final = 1 << 17
+_MOST_NODES: Final = 1 << 16
 _MAX_NODES: Final = 1 << 13  # of one batch of molecules without a fragment: it fits the cache
 
 
