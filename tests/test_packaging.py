@@ -26,8 +26,13 @@ DISTRIBUTIONS = {
     "pydantic_core": "pydantic",
     "sklearn": "scikit-learn",
     "starlette": "fastapi",
+    "anyio": "fastapi",
     "markupsafe": "jinja2",
 }
+
+
+# Modules that are imported only where an extra is installed.
+NEED_EXTRA = {"gsat.web.": "web", "gsat.molecules.parquet": "parquet"}
 
 
 def _names(requirements: list[str]) -> set[str]:
@@ -58,14 +63,15 @@ def _third_party(module: str) -> Iterator[tuple[str, int, bool]]:
 def test_all_imports_are_declared_dependencies() -> None:
     core, extras = _names(PROJECT["dependencies"]), PROJECT["optional-dependencies"]
     optional = set().union(*(_names(extras[name]) for name in extras if name != "dev"))
-    web = _names(extras["web"])  # modules of the page are imported where that extra is installed
-    undeclared = [
-        f"{relative(modules()[module])}:{line} {distribution}"
-        for module in modules()
-        for distribution, line, at_once in _third_party(module)
-        for first in [core | web if module.startswith("gsat.web.") else core]
-        if distribution not in (first if at_once else core | optional)
-    ]
+    undeclared = []
+    for module in modules():
+        needed = [extras[name] for start, name in NEED_EXTRA.items() if module.startswith(start)]
+        first = core.union(*map(_names, needed))
+        undeclared += [
+            f"{relative(modules()[module])}:{line} {distribution}"
+            for distribution, line, at_once in _third_party(module)
+            if distribution not in (first if at_once else core | optional)
+        ]
     assert not undeclared
 
 

@@ -6,7 +6,7 @@ import io
 import sys
 from typing import Any
 
-import click
+import typer
 
 from gsat.core.errors import escape_controls
 
@@ -17,8 +17,8 @@ def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
     Pipes and files get the text unchanged.
     """
     stream = sys.stderr if err else sys.stdout
-    # With color=None, click would remove escape sequences from pipes and files.
-    click.echo(for_terminal(text) if stream.isatty() else text, err=err, nl=nl, color=True)
+    # With color=None, typer would remove escape sequences from pipes and files.
+    typer.echo(for_terminal(text) if stream.isatty() else text, err=err, nl=nl, color=True)
 
 
 def echo_table(table: Any) -> None:

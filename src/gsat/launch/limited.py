@@ -27,7 +27,7 @@ class LimitedWorker:
 
     def __init__(self, memory: int, seconds: int) -> None:
         self.memory, self.seconds = memory, seconds
-        self.lost = 0.0  # CPU seconds of processes that died
+        self.lost = 0.0  # CPU seconds of jobs whose process died
         self._worker: Worker | None = None
 
     @classmethod
@@ -83,7 +83,8 @@ class LimitedWorker:
         except subprocess.TimeoutExpired:
             worker.process.kill()
         code = worker.end()
-        self.lost += _cpu_of_children() - before
+        # At most what a job may take: the imports of the process are not the job's fault.
+        self.lost += min(_cpu_of_children() - before, self.seconds)
         return code
 
     def _reason(self, code: int) -> str:
