@@ -153,6 +153,15 @@ def test_data_other_than_the_papers_is_marked() -> None:
     assert cell([failure(GSAT, 0)]).data_mark == ""
 
 
+def test_data_that_the_paper_does_not_use_is_not_marked() -> None:
+    rows = [Row(method="gsat", published=["90.0"])]
+    study = Study(title="T", datasets=["rbgv"], table=[Table(metric="accuracy", rows=rows)])
+    run = line(Experiment("rbgv", "gsat"), 0, matches_paper="different")
+    (only,) = measure(study, Records([run]))
+    assert only.cells[0, "rbgv"].ours is not None
+    assert only.cells[0, "rbgv"].data_mark == ""
+
+
 def test_the_common_number_of_seeds_is_that_of_most_cells() -> None:
     both = [*lines(GSAT, {0: 0.9, 1: 0.9}), *lines(STAR, {0: 0.9})]
     assert common_seeds([section(both)]) == 2

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gsat.datasets.registry import paper_match
 from gsat.methods import METHODS
 from gsat.metric_names import LOWER_IS_BETTER
 from gsat.study.records import RecordedRuns, Records
@@ -79,9 +80,11 @@ class Cell(StudyCell):
 
     @property
     def data_mark(self) -> str:
-        """The mark of data that is not the paper's, where there are published numbers."""
+        """The mark of a data set of the paper with other graphs, beside published numbers."""
         matches = [run["matches_paper"] for run in self.runs.done.values()]
-        return DATA_MARKS[matches[0]] if matches and self.published is not None else ""
+        if not matches or self.published is None:
+            return ""
+        return DATA_MARKS[paper_match(self.dataset, matches[0]) or "yes"]
 
 
 @dataclass(frozen=True)
