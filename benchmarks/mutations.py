@@ -145,7 +145,7 @@ def run_tests(folder: Path, tests: Sequence[str]) -> None:
 
 
 def passes(folder: Path, tests: Sequence[str], seconds: float | None = None) -> bool:
-    """Whether the tests pass within a time."""
+    """Return whether the tests pass before a timeout."""
     process = multiprocessing.get_context("fork").Process(target=run_tests, args=(folder, tests))
     process.start()
     process.join(seconds)

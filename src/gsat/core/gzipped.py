@@ -25,7 +25,7 @@ class GzipReader(io.RawIOBase):
         self._members = 0
 
     def readable(self) -> bool:
-        """Whether it can be read: always."""
+        """Return True, since the stream is open for reading."""
         return True
 
     def readinto(self, buffer: Any) -> int:
